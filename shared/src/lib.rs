@@ -1,0 +1,1 @@
+//! Holdfast: flash-sale ordering.
