@@ -1,1 +1,12 @@
-//! Holdfast: flash-sale ordering.
+//! Holdfast: flash-sale ordering that never sells a unit twice, never gives a buyer two orders and
+//! never loses a unit.
+//!
+//! Dependencies point one way: functions → `lambda`, `adapters`, `app` → `ports` → `domain`.
+//! `domain`, `ports` and `app` name no AWS, Redis or Lambda type; `tests/tidy.rs` checks that.
+
+pub mod adapters;
+pub mod app;
+pub mod config;
+pub mod domain;
+pub mod lambda;
+pub mod ports;

@@ -1,0 +1,210 @@
+//! Configuration: the only reader of the environment. Every error is told at once, by name, at start.
+
+use data_encoding::BASE64;
+use secrecy::SecretString;
+
+use crate::domain::token::{SigningKey, TokenKeys};
+
+type Lookup = Box<dyn Fn(&str) -> Option<String>>;
+
+/// Reads settings and keeps every error until [`Reader::finish`].
+pub struct Reader {
+    lookup: Lookup,
+    errors: Vec<String>,
+}
+
+/// All that is wrong with the configuration, one line each. Values are never shown.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("configuration: {}", .0.join("; "))]
+pub struct ConfigError(pub Vec<String>);
+
+/// How to reach Redis.
+#[derive(Clone, Debug)]
+pub struct RedisConfig {
+    /// `redis://` or `rediss://` (TLS), one or more: seeds when `cluster`.
+    pub urls: Vec<String>,
+    pub cluster: bool,
+    pub password: Option<SecretString>,
+}
+
+/// Names of the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableConfig {
+    pub table: String,
+    pub audit_table: String,
+}
+
+/// URLs of the queues. A function that does not send to one leaves it out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueConfig {
+    pub roll_back_url: Option<String>,
+    pub fulfilment_url: Option<String>,
+    pub dead_letter_url: Option<String>,
+}
+
+impl Reader {
+    #[must_use]
+    pub fn environment() -> Self {
+        Self::new(|name| std::env::var(name).ok())
+    }
+
+    pub fn new(lookup: impl Fn(&str) -> Option<String> + 'static) -> Self {
+        Self { lookup: Box::new(lookup), errors: Vec::new() }
+    }
+
+    /// # Errors
+    /// Everything that was found wrong since the reader was made.
+    pub fn finish(self) -> Result<(), ConfigError> {
+        if self.errors.is_empty() { Ok(()) } else { Err(ConfigError(self.errors)) }
+    }
+
+    /// A setting that is there and not empty.
+    fn optional(&self, name: &str) -> Option<String> {
+        (self.lookup)(name).filter(|value| !value.is_empty())
+    }
+
+    fn fail(&mut self, name: &str, rule: &str) {
+        self.errors.push(format!("{name} {rule}"));
+    }
+
+    fn required(&mut self, name: &str) -> String {
+        self.optional(name).unwrap_or_else(|| {
+            self.fail(name, "is missing");
+            String::new()
+        })
+    }
+
+    /// `HOLDFAST_TABLE` and `HOLDFAST_AUDIT_TABLE`.
+    pub fn tables(&mut self) -> TableConfig {
+        TableConfig { table: self.required("HOLDFAST_TABLE"), audit_table: self.required("HOLDFAST_AUDIT_TABLE") }
+    }
+
+    /// `HOLDFAST_REDIS_URL` (several, separated by commas), `HOLDFAST_REDIS_CLUSTER` (`true` or
+    /// `false`, the default) and `HOLDFAST_REDIS_PASSWORD`. Without a URL there is no gate: only
+    /// activities with the strategy `cas` can run.
+    pub fn redis(&mut self) -> Option<RedisConfig> {
+        let urls: Vec<String> =
+            self.optional("HOLDFAST_REDIS_URL")?.split(',').map(|url| url.trim().to_owned()).collect();
+        if !urls.iter().all(|url| url.starts_with("redis://") || url.starts_with("rediss://")) {
+            self.fail("HOLDFAST_REDIS_URL", "must be redis:// or rediss:// URLs separated by commas");
+        }
+        let cluster = match self.optional("HOLDFAST_REDIS_CLUSTER").as_deref() {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(_) => {
+                self.fail("HOLDFAST_REDIS_CLUSTER", "must be true or false");
+                false
+            }
+        };
+        if !cluster && urls.len() > 1 {
+            self.fail("HOLDFAST_REDIS_URL", "must be one URL unless HOLDFAST_REDIS_CLUSTER is true");
+        }
+        let password = self.optional("HOLDFAST_REDIS_PASSWORD").map(SecretString::from);
+        Some(RedisConfig { urls, cluster, password })
+    }
+
+    /// `HOLDFAST_ROLL_BACK_QUEUE_URL`.
+    pub fn roll_back_queue(&mut self) -> QueueConfig {
+        QueueConfig { roll_back_url: Some(self.queue("HOLDFAST_ROLL_BACK_QUEUE_URL")), ..QueueConfig::default() }
+    }
+
+    /// `HOLDFAST_FULFILMENT_QUEUE_URL` and `HOLDFAST_DEAD_LETTER_QUEUE_URL`.
+    pub fn relay_queues(&mut self) -> QueueConfig {
+        QueueConfig {
+            roll_back_url: None,
+            fulfilment_url: Some(self.queue("HOLDFAST_FULFILMENT_QUEUE_URL")),
+            dead_letter_url: Some(self.queue("HOLDFAST_DEAD_LETTER_QUEUE_URL")),
+        }
+    }
+
+    fn queue(&mut self, name: &str) -> String {
+        let url = self.required(name);
+        if !url.is_empty() && !url.starts_with("http://") && !url.starts_with("https://") {
+            self.fail(name, "must be a queue URL");
+        }
+        url
+    }
+
+    /// `HOLDFAST_TOKEN_KEYS`: `<id>:<base64>`, the signing key first; a second one, separated by a
+    /// comma, still verifies while keys rotate. Ids are 0 to 255, secrets at least 32 bytes.
+    pub fn token_keys(&mut self) -> Option<TokenKeys> {
+        const NAME: &str = "HOLDFAST_TOKEN_KEYS";
+        let text = self.required(NAME);
+        if text.is_empty() {
+            return None;
+        }
+        let keys: Option<Vec<SigningKey>> = text.split(',').map(parse_key).collect();
+        let keys = keys.and_then(|keys| {
+            let mut keys = keys.into_iter();
+            let (current, previous) = (keys.next()?, keys.next());
+            keys.next().is_none().then(|| TokenKeys::new(current, previous).ok()).flatten()
+        });
+        if keys.is_none() {
+            self.fail(NAME, "must be one or two <id>:<base64 of at least 32 bytes> with different ids");
+        }
+        keys
+    }
+
+    /// `HOLDFAST_LOG`: a `tracing` filter, `info` by default.
+    #[must_use]
+    pub fn log_filter(&self) -> String {
+        self.optional("HOLDFAST_LOG").unwrap_or_else(|| "info".to_owned())
+    }
+}
+
+fn parse_key(text: &str) -> Option<SigningKey> {
+    let (id, secret) = text.trim().split_once(':')?;
+    SigningKey::new(id.parse().ok()?, BASE64.decode(secret.as_bytes()).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(pairs: &'static [(&str, &str)]) -> Reader {
+        Reader::new(|name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn every_error_is_told_at_once_by_name_and_without_its_value() {
+        let mut reader = reader(&[
+            ("HOLDFAST_TABLE", "orders"),
+            ("HOLDFAST_REDIS_URL", "http://secret-host"),
+            ("HOLDFAST_REDIS_CLUSTER", "yes"),
+            ("HOLDFAST_TOKEN_KEYS", "1:c2hvcnQ="),
+            ("HOLDFAST_ROLL_BACK_QUEUE_URL", "queue"),
+        ]);
+        reader.tables();
+        reader.redis();
+        reader.token_keys();
+        reader.roll_back_queue();
+        let ConfigError(errors) = reader.finish().unwrap_err();
+        let names: Vec<_> = errors.iter().map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(
+            names,
+            [
+                "HOLDFAST_AUDIT_TABLE",
+                "HOLDFAST_REDIS_URL",
+                "HOLDFAST_REDIS_CLUSTER",
+                "HOLDFAST_TOKEN_KEYS",
+                "HOLDFAST_ROLL_BACK_QUEUE_URL"
+            ]
+        );
+        assert!(!errors.join(" ").contains("secret-host") && !errors.join(" ").contains("c2hvcnQ"));
+    }
+
+    #[test]
+    fn a_complete_configuration_is_read() {
+        let mut reader = reader(&[
+            ("HOLDFAST_REDIS_URL", "rediss://a:6379, rediss://b:6379"),
+            ("HOLDFAST_REDIS_CLUSTER", "true"),
+            (
+                "HOLDFAST_TOKEN_KEYS",
+                "2:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=,1:AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+            ),
+        ]);
+        assert_eq!(reader.redis().unwrap().urls.len(), 2);
+        assert!(reader.token_keys().is_some());
+        assert_eq!(reader.finish(), Ok(()));
+    }
+}

@@ -1,0 +1,74 @@
+//! Stock in the database: one item per activity, SKU and bucket, right about what is left.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::{ActivityId, Bucket, Sku};
+
+/// The stock of one SKU in one bucket. Every transaction on it raises `version` by one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StockItem {
+    pub activity: ActivityId,
+    pub sku: Sku,
+    pub bucket: Bucket,
+    /// Units put on sale here: `available` + units of live orders.
+    pub allotted: u64,
+    pub available: u64,
+    pub version: u64,
+    /// False while frozen: no order commits then, whatever Redis says.
+    pub on_sale: bool,
+}
+
+/// Why stock changed. The name of the operation in the audit trail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    Order,
+    Cancel,
+    Expiry,
+    Refund,
+    Rollback,
+    /// A person did it.
+    Manual,
+    /// The system did it by itself.
+    Automatic,
+}
+
+impl Operation {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Order => "order",
+            Self::Cancel => "cancel",
+            Self::Expiry => "expiry",
+            Self::Refund => "refund",
+            Self::Rollback => "rollback",
+            Self::Manual => "manual",
+            Self::Automatic => "automatic",
+        }
+    }
+}
+
+/// The system's own mark on a stock change. A change without a fresh one was made behind its back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeMark {
+    pub operation: Operation,
+    /// Who: the operator's id, or the name of the function.
+    pub operator: String,
+    /// What for: the order number, or the id of the operation.
+    pub reference: String,
+}
+
+/// What Redis needs to know of a stock item, by version: never a difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allotment {
+    pub sku: Sku,
+    pub allotted: u64,
+    pub version: u64,
+    pub on_sale: bool,
+}
+
+impl From<&StockItem> for Allotment {
+    fn from(item: &StockItem) -> Self {
+        Self { sku: item.sku.clone(), allotted: item.allotted, version: item.version, on_sale: item.on_sale }
+    }
+}

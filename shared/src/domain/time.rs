@@ -1,0 +1,162 @@
+//! Points in time, durations with their unit, time zones and business dates.
+
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::Invalid;
+
+/// A point in time, in milliseconds since 1970-01-01T00:00:00Z. Written as RFC 3339 in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnixMillis(i64);
+
+/// 9999-12-30T22:00:00Z, the last instant that the calendar can show.
+const LATEST_MS: i64 = 253_402_207_200_000;
+
+impl UnixMillis {
+    /// Times before 1970 and after 9999 are pulled to those ends: they cannot be meant.
+    #[must_use]
+    pub fn new(ms: i64) -> Self {
+        Self(ms.clamp(0, LATEST_MS))
+    }
+
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+
+    #[must_use]
+    pub fn plus_ms(self, ms: i64) -> Self {
+        Self::new(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds from `earlier` to this time; negative when it is the other way round.
+    #[must_use]
+    pub const fn since_ms(self, earlier: Self) -> i64 {
+        self.0 - earlier.0
+    }
+
+    /// # Errors
+    /// When the text is not an RFC 3339 time with an offset.
+    pub fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
+        let time: Timestamp = text.parse().map_err(|_| Invalid::new(field, "must be an RFC 3339 time"))?;
+        Ok(Self::new(time.as_millisecond()))
+    }
+
+    fn timestamp(self) -> Timestamp {
+        Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl std::fmt::Display for UnixMillis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.timestamp().fmt(f)
+    }
+}
+
+impl Serialize for UnixMillis {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for UnixMillis {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse("time", &text).map_err(D::Error::custom)
+    }
+}
+
+/// An IANA time zone by name, such as `Europe/Berlin`. The zone data is part of the binary: a
+/// function's image has none that could be relied on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// # Errors
+    /// When no zone has this name.
+    pub fn parse(name: &str) -> Result<Self, Invalid> {
+        let unknown = || Invalid::new("time_zone", "must be an IANA time zone name");
+        let zone = TimeZone::get(name).map_err(|_| unknown())?;
+        // "Etc/Unknown" parses but has no name to keep.
+        zone.iana_name().ok_or_else(unknown)?;
+        Ok(Self(zone))
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The date on the calendar of this zone at this instant: the day that a daily limit counts in.
+    #[must_use]
+    pub fn business_date(&self, at: UnixMillis) -> BusinessDate {
+        BusinessDate(self.0.to_datetime(at.timestamp()).date())
+    }
+}
+
+impl TryFrom<String> for Zone {
+    type Error = Invalid;
+    fn try_from(name: String) -> Result<Self, Invalid> {
+        Self::parse(&name)
+    }
+}
+
+impl From<Zone> for String {
+    fn from(zone: Zone) -> Self {
+        zone.name().to_owned()
+    }
+}
+
+/// A day on the activity's calendar, `2026-11-29`. Computed once, when the order is admitted, and
+/// carried by the order from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BusinessDate(Date);
+
+impl BusinessDate {
+    /// # Errors
+    /// When the text is not `YYYY-MM-DD`.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        text.parse().map(Self).map_err(|_| Invalid::new("biz_date", "must be YYYY-MM-DD"))
+    }
+}
+
+impl std::fmt::Display for BusinessDate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn date(zone: &str, time: &str) -> String {
+        Zone::parse(zone).unwrap().business_date(UnixMillis::parse("t", time).unwrap()).to_string()
+    }
+
+    #[test]
+    fn the_business_date_is_the_zones_own() {
+        assert_eq!(date("UTC", "2026-11-29T23:59:59.999Z"), "2026-11-29");
+        assert_eq!(date("Europe/Berlin", "2026-11-29T23:00:00Z"), "2026-11-30");
+        assert_eq!(date("America/Los_Angeles", "2026-11-30T07:59:59Z"), "2026-11-29");
+        assert_eq!(date("Asia/Kathmandu", "2026-11-29T18:14:59.999Z"), "2026-11-29");
+        assert_eq!(date("Asia/Kathmandu", "2026-11-29T18:15:00Z"), "2026-11-30");
+        // The hour that Berlin lives twice is one day.
+        assert_eq!(date("Europe/Berlin", "2026-10-25T00:30:00Z"), "2026-10-25");
+        assert_eq!(date("Europe/Berlin", "2026-10-25T01:30:00Z"), "2026-10-25");
+    }
+
+    #[test]
+    fn zones_and_times_are_parsed_or_refused() {
+        assert!(Zone::parse("Mars/Olympus").is_err());
+        assert!(Zone::parse("").is_err());
+        for bad in ["", "2026-11-29", "2026-11-29T00:00:00", "yesterday"] {
+            assert!(UnixMillis::parse("starts_at", bad).is_err(), "{bad}");
+        }
+        let time = UnixMillis::parse("t", "2026-11-29T10:00:00+02:00").unwrap();
+        assert_eq!(time.to_string(), "2026-11-29T08:00:00Z");
+        assert_eq!(serde_json::to_string(&time).unwrap(), "\"2026-11-29T08:00:00Z\"");
+    }
+}
