@@ -1,0 +1,5 @@
+//! The local runner's own tests.
+
+mod events;
+mod gateway;
+mod jwt;
