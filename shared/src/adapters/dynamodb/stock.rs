@@ -15,7 +15,7 @@ use crate::{
         ids::{ActivityId, Bucket, Sku},
         stock::{ChangeMark, StockItem},
     },
-    ports::{Fault, StockStore},
+    ports::{Clock as _, Fault, StockStore, SystemClock},
 };
 
 impl StockStore for Database {
@@ -52,11 +52,10 @@ impl StockStore for Database {
         const OPERATION: &str = "set the sale switch";
         let change = Change::update(
             Key::stock(activity, sku, bucket),
-            "SET #on_sale = :on_sale, #version = #version + :one, #op = :op, #operator = :operator, #ref = :ref",
+            &format!("SET #on_sale = :on_sale, {NEXT_VERSION}"),
         )
         .only_if("attribute_exists(#pk) AND #on_sale <> :on_sale")
-        .value("on_sale", AttributeValue::Bool(on_sale))
-        .value("one", number(1));
+        .value("on_sale", AttributeValue::Bool(on_sale));
         match self.write(OPERATION, &self.tables.table, set_mark(change, mark)).await? {
             Written::Done(item) | Written::Refused(item) => {
                 let there = item.filter(|item| !item.is_empty());
@@ -69,13 +68,11 @@ impl StockStore for Database {
         const OPERATION: &str = "correct stock";
         let change = Change::update(
             Key::stock(&item.activity, &item.sku, item.bucket),
-            "SET #available = :available, #version = #version + :one, #op = :op, #operator = :operator, \
-             #ref = :ref",
+            &format!("SET #available = :available, {NEXT_VERSION}"),
         )
         .only_if("#version = :version")
         .value("available", number(available))
-        .value("version", number(item.version))
-        .value("one", number(1));
+        .value("version", number(item.version));
         match self.write(OPERATION, &self.tables.table, set_mark(change, mark)).await? {
             Written::Done(_) => Ok(true),
             // The SDK repeats a call whose answer was lost: then it finds what it did itself.
@@ -103,9 +100,14 @@ fn stock_item(item: &StockItem, mark: &ChangeMark) -> Result<Item, BadItem> {
     Ok(stored)
 }
 
-/// The values of a mark, for an update that sets `#op = :op, #operator = :operator, #ref = :ref`.
+/// What every update of a stock item sets; [`set_mark`] gives the values.
+pub const NEXT_VERSION: &str = "#version = #version + :one, #op = :op, #operator = :operator, #ref = :ref, \
+    #changed_at = :changed_at";
+
+/// The values of [`NEXT_VERSION`].
 pub fn set_mark(change: Change, mark: &ChangeMark) -> Change {
-    mark_values(mark).into_iter().fold(change, |change, (name, value)| change.value(name, value))
+    let change = mark_values(mark).into_iter().fold(change, |change, (name, value)| change.value(name, value));
+    change.value("one", number(1)).value("changed_at", text(SystemClock.now().to_string()))
 }
 
 fn mark_values(mark: &ChangeMark) -> [(&'static str, AttributeValue); 3] {

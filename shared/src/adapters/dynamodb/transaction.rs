@@ -17,7 +17,7 @@ use super::{
     keys::{self, Key},
     orders::order_item,
     retry::{BUYER, may_pass},
-    stock::set_mark,
+    stock::{NEXT_VERSION, set_mark},
 };
 use crate::{
     adapters::aws::Witness,
@@ -153,12 +153,10 @@ fn take_stock(order: &Order, sku: &Sku, bucket: Bucket, units: u64) -> Change {
     };
     let change = Change::update(
         Key::stock(&placement.activity, sku, bucket),
-        "SET #available = #available - :units, #version = #version + :one, #op = :op, #operator = :operator, \
-         #ref = :ref",
+        &format!("SET #available = #available - :units, {NEXT_VERSION}"),
     )
     .only_if("attribute_exists(#pk) AND #on_sale = :on_sale AND #available >= :units")
     .value("units", number(units))
-    .value("one", number(1))
     .value("on_sale", AttributeValue::Bool(true));
     set_mark(change, &mark)
 }
