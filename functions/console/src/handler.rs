@@ -2,7 +2,7 @@
 
 use holdfast::{
     adapters::{dynamodb::Database, redis::Gate},
-    app::admin::{Admin, Expected, PreheatResult, SavedActivity, SwitchResult},
+    app::admin::{Admin, BucketSwitch, Expected, LoadState, PreheatResult, SavedActivity, SwitchResult},
     domain::{
         activity::{Activity, ActivityDraft},
         ids::Sku,
@@ -49,7 +49,7 @@ impl HttpHandler for Handler {
             "POST /v1/admin/activities/{activity}/preheat" => self.preheat(&request).await,
             "POST /v1/admin/activities/{activity}/freeze" => self.switch(&request, false).await,
             "POST /v1/admin/activities/{activity}/unfreeze" => self.switch(&request, true).await,
-            _ => Err(http::no_such_route()),
+            _ => return http::method_not_allowed(&request, "POST, PUT"),
         };
         answer.unwrap_or_else(|problem| problem.response(&id))
     }
@@ -84,11 +84,15 @@ impl Handler {
             PreheatResult::UnknownActivity => Err(unknown_activity()),
             PreheatResult::Ended => Err(Problem::new(410, "ended", "The sale is over.")),
             PreheatResult::Done(progress) => {
-                tracing::info!(activity = %id, operator = operator.log_id(), loaded = progress.loaded, "preheat");
-                let complete = progress.loaded + progress.already == progress.buckets;
+                let complete = progress.buckets.iter().all(|(_, state)| *state != LoadState::Pending);
+                tracing::info!(activity = %id, operator = operator.log_id(), complete, "preheat");
+                let buckets: Vec<Value> = progress
+                    .buckets
+                    .iter()
+                    .map(|(bucket, state)| json!({"bucket": bucket, "state": state}))
+                    .collect();
                 let body = json!({
-                    "activity": id, "buckets": progress.buckets, "loaded": progress.loaded,
-                    "already_loaded": progress.already, "complete": complete
+                    "activity": id, "version": progress.version, "complete": complete, "buckets": buckets
                 });
                 Ok(http::ok(200, &body))
             }
@@ -100,8 +104,8 @@ impl Handler {
         let id = http::activity(request)?;
         let SwitchRequest { sku, reason } = http::json(request)?;
         let chars = reason.chars().count();
-        if chars == 0 || chars > REASON_MAX_CHARS {
-            return Err(Problem::invalid("reason: must be 1 to 200 characters"));
+        if chars == 0 || chars > REASON_MAX_CHARS || reason.chars().any(char::is_control) {
+            return Err(Problem::invalid("reason: must be 1 to 200 characters without control characters"));
         }
         let switched = self.use_case.switch(&id, sku.as_ref(), on_sale, operator.as_str(), &reason).await;
         match switched.map_err(unavailable)? {
@@ -109,15 +113,16 @@ impl Handler {
             SwitchResult::UnknownSku => Err(Problem::new(404, "unknown_sku", "It is not sold in this activity.")),
             SwitchResult::NotPreheated => Err(Problem::new(409, "not_preheated", "Nothing is on sale yet.")),
             SwitchResult::Done(buckets) => {
-                let in_force = buckets.iter().all(|bucket| bucket.database && bucket.gate != Some(false));
+                let in_force = buckets.iter().all(BucketSwitch::in_force);
                 tracing::info!(activity = %id, operator = operator.log_id(), on_sale, in_force, "switch");
                 let buckets: Vec<Value> = buckets
                     .iter()
-                    .map(|bucket| json!({"bucket": bucket.bucket, "database": bucket.database, "redis": bucket.gate}))
+                    .map(|bucket| json!({"bucket": bucket.bucket, "in_force": bucket.in_force()}))
                     .collect();
-                let body = json!({
-                    "activity": id, "sku": sku, "frozen": !on_sale, "in_force": in_force, "buckets": buckets
-                });
+                let mut body = json!({"activity": id, "frozen": !on_sale, "in_force": in_force, "buckets": buckets});
+                if let Some(sku) = sku {
+                    body["sku"] = json!(sku);
+                }
                 Ok(http::ok(200, &body))
             }
         }
@@ -144,7 +149,7 @@ fn expected(request: &Request) -> Result<Expected, Problem> {
 
 fn document(activity: &Activity) -> Value {
     json!({
-        "activity": activity.id, "version": activity.version, "preheated": activity.ready, "name": activity.name,
+        "activity": activity.id, "version": activity.version, "opened": activity.ready, "name": activity.name,
         "starts_at": activity.window.starts_at, "ends_at": activity.window.ends_at, "time_zone": activity.zone,
         "strategy": activity.strategy, "buckets": activity.buckets, "bucket_rate": activity.bucket_rate,
         "limit": activity.limit, "on_cancel": activity.on_cancel, "payment_minutes": activity.payment_minutes,

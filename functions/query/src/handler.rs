@@ -2,7 +2,7 @@
 
 use holdfast::{
     adapters::{dynamodb::Database, redis::Gate},
-    app::query::{ActivityView, OrderView, Phase, Query},
+    app::query::{ActivityView, Available, OrderView, Phase, Query},
     domain::{ids::Sku, money::Money, order::Status},
     lambda::{
         Wiring,
@@ -33,7 +33,7 @@ impl HttpHandler for Handler {
             "GET /v1/activities/{activity}" => self.activity(&request).await,
             "GET /v1/activities/{activity}/orders" => self.orders(&request).await,
             "GET /v1/activities/{activity}/orders/{order_no}" => self.order(&request).await,
-            _ => Err(http::no_such_route()),
+            _ => return http::method_not_allowed(&request, "GET"),
         };
         answer.unwrap_or_else(|problem| problem.response(&id))
     }
@@ -45,7 +45,7 @@ struct OfferDocument<'a> {
     price: Money,
     /// Left out when it cannot be told right now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    available: Option<u64>,
+    available: Option<Available>,
 }
 
 impl Handler {
@@ -85,17 +85,13 @@ impl Handler {
 
 fn document(view: &ActivityView) -> serde_json::Value {
     let activity = &view.activity;
-    let available = |sku: &Sku| {
-        let numbers = view.available.as_ref()?;
-        numbers.iter().find(|(known, _)| known == sku).map(|(_, units)| *units)
-    };
-    let skus: Vec<OfferDocument<'_>> = activity
-        .skus
-        .iter()
-        .map(|offer| OfferDocument { sku: &offer.sku, price: offer.price, available: available(&offer.sku) })
+    let available = |index: usize| view.available.as_ref().and_then(|all| all.get(index).copied());
+    let offers = activity.skus.iter().enumerate();
+    let skus: Vec<OfferDocument<'_>> = offers
+        .map(|(index, offer)| OfferDocument { sku: &offer.sku, price: offer.price, available: available(index) })
         .collect();
     let status = match view.phase {
-        Phase::Scheduled => "scheduled",
+        Phase::NotStarted => "not_started",
         Phase::Running => "running",
         Phase::Ended => "ended",
     };

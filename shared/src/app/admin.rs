@@ -1,6 +1,7 @@
 //! What operators do: save an activity, preheat it, freeze and unfreeze.
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use serde::Serialize;
 
 use crate::{
     app::activity_cache::ActivityCache,
@@ -48,13 +49,26 @@ pub enum PreheatResult {
     Done(Progress),
 }
 
-/// How far preheating is. Complete when `loaded + already = buckets`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How far preheating is: complete when no bucket is pending.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    pub buckets: u16,
-    pub loaded: u16,
-    /// Buckets that had stock keys: nothing was changed there.
-    pub already: u16,
+    /// Of the activity; preheating raises it.
+    pub version: u64,
+    pub buckets: Vec<(Bucket, LoadState)>,
+}
+
+/// Where one bucket stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadState {
+    /// By this call.
+    Loaded,
+    /// The bucket had stock keys: nothing was changed.
+    Already,
+    /// On sale in the database; the activity uses no Redis.
+    Opened,
+    /// It could not be reached: call again.
+    Pending,
 }
 
 /// Whether the sale switch is in force in one bucket.
@@ -65,6 +79,13 @@ pub struct BucketSwitch {
     pub database: bool,
     /// In Redis. `None` where the activity does not use it.
     pub gate: Option<bool>,
+}
+
+impl BucketSwitch {
+    #[must_use]
+    pub fn in_force(&self) -> bool {
+        self.database && self.gate != Some(false)
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -142,12 +163,15 @@ where
             };
             activity = ready;
         }
-        let progress = if activity.strategy.uses_gate() {
-            self.load(&activity).await?
-        } else {
-            Progress { buckets: activity.buckets.get(), loaded: 0, already: activity.buckets.get() }
-        };
-        Ok(PreheatResult::Done(progress))
+        let mut buckets = Vec::with_capacity(usize::from(activity.buckets.get()));
+        for bucket in activity.buckets.all() {
+            let state = self.load(&activity, bucket).await.unwrap_or_else(|fault| {
+                tracing::warn!(activity = %activity.id, %bucket, fault = fault.chain(), "bucket_not_loaded");
+                LoadState::Pending
+            });
+            buckets.push((bucket, state));
+        }
+        Ok(PreheatResult::Done(Progress { version: activity.version, buckets }))
     }
 
     async fn advance(&self, from: &Activity, change: impl FnOnce(&mut Activity)) -> Result<Option<Activity>, Fault> {
@@ -177,21 +201,20 @@ where
             .await
     }
 
-    async fn load(&self, activity: &Activity) -> Result<Progress, Fault> {
-        let now = self.clock.now();
-        let mut progress = Progress { buckets: activity.buckets.get(), ..Progress::default() };
-        for bucket in activity.buckets.all() {
-            let stock = self.store.bucket_stock(activity, bucket).await?;
-            let allotments: Vec<Allotment> = stock.iter().map(Allotment::from).collect();
-            match self.gate.preheat(activity, bucket, &allotments, now).await? {
-                Preheated::Loaded => progress.loaded += 1,
-                Preheated::Already => {
-                    self.gate.sync_control(activity, bucket, now).await?;
-                    progress.already += 1;
-                }
-            }
+    async fn load(&self, activity: &Activity, bucket: Bucket) -> Result<LoadState, Fault> {
+        if !activity.strategy.uses_gate() {
+            return Ok(LoadState::Opened);
         }
-        Ok(progress)
+        let now = self.clock.now();
+        let stock = self.store.bucket_stock(activity, bucket).await?;
+        let allotments: Vec<Allotment> = stock.iter().map(Allotment::from).collect();
+        Ok(match self.gate.preheat(activity, bucket, &allotments, now).await? {
+            Preheated::Loaded => LoadState::Loaded,
+            Preheated::Already => {
+                self.gate.sync_control(activity, bucket, now).await?;
+                LoadState::Already
+            }
+        })
     }
 
     /// Sets the sale switch of one SKU or all: the database first, so that nothing commits from then

@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::{
     app::activity_cache::{ActivityCache, CAPACITY},
     domain::{
-        activity::Activity,
+        activity::{Activity, Offer},
         ids::{ActivityId, BuyerId, Sku},
         order::{Order, Stored, Tombstone},
         order_no::OrderNo,
@@ -30,7 +31,7 @@ pub const ORDERS_MAX: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Not preheated yet, or before the window.
-    Scheduled,
+    NotStarted,
     Running,
     Ended,
 }
@@ -40,8 +41,8 @@ pub enum Phase {
 pub struct ActivityView {
     pub activity: Arc<Activity>,
     pub phase: Phase,
-    /// Coarse units per SKU, in the activity's order; `None` when they cannot be told right now.
-    pub available: Option<Vec<(Sku, u64)>>,
+    /// Per SKU, in the activity's order; `None` when it cannot be told right now.
+    pub available: Option<Vec<Available>>,
 }
 
 /// One order as its buyer sees it.
@@ -54,8 +55,20 @@ pub enum OrderView {
     Confirming(OrderNo),
 }
 
-/// Numbers per SKU and when they were read. `None`: they could not be.
-type Numbers = Option<Vec<(Sku, u64)>>;
+/// How much is left of a SKU, as the public may know: enough to see whether trying is worth it, too
+/// little to follow the shop's sales.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Available {
+    /// Nothing is left, or nothing is on sale.
+    None,
+    /// At most a tenth of what was put on sale, or under the safety stock.
+    Few,
+    Many,
+}
+
+/// What was read per SKU. `None`: it could not be.
+type Numbers = Option<Vec<Available>>;
 type Slot = Arc<tokio::sync::Mutex<Option<(Instant, Numbers)>>>;
 
 pub struct Query<D, G, C> {
@@ -146,7 +159,7 @@ where
         numbers
     }
 
-    async fn count(&self, activity: &Activity) -> Result<Vec<(Sku, u64)>, Fault> {
+    async fn count(&self, activity: &Activity) -> Result<Vec<Available>, Fault> {
         let mut totals: HashMap<Sku, u64> = HashMap::new();
         if !activity.ready {
             totals.extend(activity.skus.iter().map(|offer| (offer.sku.clone(), offer.stock)));
@@ -163,8 +176,8 @@ where
                 *totals.entry(item.sku).or_default() += item.available;
             }
         }
-        let coarse_of = |sku: &Sku| coarse(totals.get(sku).copied().unwrap_or(0));
-        Ok(activity.skus.iter().map(|offer| (offer.sku.clone(), coarse_of(&offer.sku))).collect())
+        let left = |offer: &Offer| totals.get(&offer.sku).copied().unwrap_or(0);
+        Ok(activity.skus.iter().map(|offer| coarse(offer, left(offer))).collect())
     }
 
     fn slot(&self, id: &ActivityId) -> Slot {
@@ -184,30 +197,43 @@ pub fn phase(activity: &Activity, now: UnixMillis) -> Phase {
     } else if activity.ready && now >= activity.window.starts_at {
         Phase::Running
     } else {
-        Phase::Scheduled
+        Phase::NotStarted
     }
 }
 
-/// Units as the public sees them: exact below 20, then rounded down to tens, from 100 on to hundreds.
-/// Enough to know whether it is worth trying, too little to follow a competitor's sales.
+/// What the public sees when so many units of an offer are left.
 #[must_use]
-pub const fn coarse(units: u64) -> u64 {
-    match units {
-        0..20 => units,
-        20..100 => units / 10 * 10,
-        _ => units / 100 * 100,
+pub const fn coarse(offer: &Offer, left: u64) -> Available {
+    match left {
+        0 => Available::None,
+        _ if left <= offer.stock / 10 || left < offer.safety_stock => Available::Few,
+        _ => Available::Many,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::money::Money;
 
     #[test]
-    fn coarse_numbers_round_down_and_keep_the_last_units_exact() {
-        for (units, shown) in [(0, 0), (1, 1), (19, 19), (29, 20), (99, 90), (100, 100), (8_000, 8_000), (7_999, 7_900)]
-        {
-            assert_eq!(coarse(units), shown);
+    fn the_public_learns_none_few_or_many() {
+        let offer = |stock, safety_stock| Offer {
+            sku: Sku::parse("a").unwrap(),
+            stock,
+            price: Money::from_minor(1),
+            safety_stock,
+        };
+        for (offer, left, shown) in [
+            (offer(100, 0), 0, Available::None),
+            (offer(100, 0), 1, Available::Few),
+            (offer(100, 0), 10, Available::Few),
+            (offer(100, 0), 11, Available::Many),
+            (offer(100, 20), 19, Available::Few),
+            (offer(100, 20), 20, Available::Many),
+            (offer(1, 0), 1, Available::Many),
+        ] {
+            assert_eq!(coarse(&offer, left), shown, "{left} of {}", offer.stock);
         }
     }
 }

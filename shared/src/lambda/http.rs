@@ -14,8 +14,8 @@ use crate::domain::{
     order_no::OrderNo,
 };
 
-/// Largest body that is read, in bytes. The largest valid one, an activity of 100 SKUs, has a sixth.
-pub const BODY_MAX_BYTES: usize = 131_072;
+/// Largest body that is read, in bytes. The largest valid one, an activity of 100 SKUs, has a third.
+pub const BODY_MAX_BYTES: usize = 65_536;
 
 /// What a person may do, from the `groups` or `cognito:groups` claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +60,9 @@ fn claim(request: &Request, name: &str) -> Option<String> {
 /// The caller, from the `sub` claim.
 ///
 /// # Errors
-/// 403 when there is none, or none that can be a buyer: the authorizer let somebody in who cannot be
-/// named.
+/// 400 when there is none, or none that can be a buyer.
 pub fn caller(request: &Request) -> Result<BuyerId, Problem> {
-    let sub = claim(request, "sub").unwrap_or_default();
-    BuyerId::parse(&sub).map_err(|_| Problem::new(403, "forbidden", "The token names no usable subject."))
+    Ok(BuyerId::parse(&claim(request, "sub").unwrap_or_default())?)
 }
 
 /// The caller, if it has the role.
@@ -114,7 +112,7 @@ pub fn order_no(request: &Request) -> Result<OrderNo, Problem> {
 pub fn json<T: DeserializeOwned>(request: &Request) -> Result<T, Problem> {
     let body: &[u8] = request.body().as_ref();
     if body.len() > BODY_MAX_BYTES {
-        return Err(Problem::new(413, "payload_too_large", format!("The body may have {BODY_MAX_BYTES} bytes.")));
+        return Err(Problem::new(413, "too_large", format!("The body may have {BODY_MAX_BYTES} bytes.")));
     }
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -144,10 +142,12 @@ pub fn with_header(mut response: Response<Body>, name: header::HeaderName, value
     response
 }
 
-/// Not a route of this function: the template sends it elsewhere, so this is a mistake in it.
+/// Not a route of this function. The HTTP API answers unknown methods itself, so only a mistake in the
+/// template, or another front, leads here.
 #[must_use]
-pub fn no_such_route() -> Problem {
-    Problem::new(404, "unknown_route", "There is nothing here.")
+pub fn method_not_allowed(request: &Request, allowed: &str) -> Response<Body> {
+    let problem = Problem::new(405, "method_not_allowed", format!("Allowed here: {allowed}."));
+    with_header(problem.response(&request_id(request)), header::ALLOW, allowed)
 }
 
 #[cfg(test)]
