@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    activity::Strategy,
-    cart::{LinesHash, OrderLine},
+    activity::{Activity, Strategy},
+    cart::{Cart, LinesHash, OrderLine},
     ids::{ActivityId, Bucket, BuyerId, Sku},
     limit::Charge,
     money::{Currency, Money},
@@ -181,6 +181,33 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// What is fixed when a submission is admitted at `now`: prices, business date, deadline, home.
+    #[must_use]
+    pub fn admit(
+        activity: &Activity,
+        order_no: OrderNo,
+        buyer: BuyerId,
+        cart: &Cart,
+        lines: Vec<OrderLine>,
+        now: UnixMillis,
+    ) -> Self {
+        let biz_date = activity.zone.business_date(now);
+        Self {
+            order_no,
+            activity: activity.id.clone(),
+            home: buyer.home(activity.buckets),
+            buyer,
+            strategy: activity.strategy,
+            charges: activity.limit.charges(&lines, biz_date),
+            lines_hash: cart.hash(),
+            lines,
+            currency: activity.currency.clone(),
+            biz_date,
+            created_at: now,
+            pay_before: now.plus_ms(i64::from(activity.payment_minutes) * 60_000),
+        }
+    }
+
     #[must_use]
     pub fn total(&self) -> Money {
         super::cart::total(&self.lines)
