@@ -5,9 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use aws_lambda_events::dynamodb::Event as StreamEvent;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
-use aws_lambda_events::streams::DynamoDbEventResponse;
 use lambda_http::{Body, Request, Response};
 use serde_json::Value;
 
@@ -18,8 +16,9 @@ pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub type HttpFunction = Arc<dyn Fn(Request) -> Later<Response<Body>> + Send + Sync>;
 /// A function behind a queue.
 pub type QueueFunction = Arc<dyn Fn(SqsEvent) -> Later<SqsBatchResponse> + Send + Sync>;
-/// A function behind the table's stream.
-pub type StreamFunction = Arc<dyn Fn(StreamEvent) -> Later<DynamoDbEventResponse> + Send + Sync>;
+/// A function behind the table's stream. Event and answer in JSON, as Lambda passes them on: the
+/// function has types of its own for both.
+pub type StreamFunction = Arc<dyn Fn(Value) -> Later<Value> + Send + Sync>;
 /// A function that a schedule starts; its report, or the text of what broke.
 pub type ScheduledFunction = Arc<dyn Fn() -> Later<Result<Value, String>> + Send + Sync>;
 

@@ -2,6 +2,10 @@
 //! Never deployed.
 
 pub mod background;
+pub mod checks;
 pub mod functions;
 pub mod gateway;
 pub mod pollers;
+pub mod stack;
+pub mod stores;
+mod wire;

@@ -3,6 +3,7 @@
 
 pub mod fulfilment;
 pub mod queue;
+pub mod records;
 pub mod schedule;
 pub mod stream;
 

@@ -1,24 +1,29 @@
-//! The event source mapping of the table's stream: each shard in order, one batch at a time, and a
-//! batch that fails is sent again from the failed record on until it succeeds.
+//! The event source mapping of the table's stream: batches in order, and a batch that fails is sent
+//! again from the failed record on until it succeeds. Each item's changes keep their order; different
+//! items are spread over lanes, as Lambda's parallelization factor does it.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aws_lambda_events::dynamodb::Event;
-use aws_lambda_events::streams::DynamoDbEventResponse;
 use aws_sdk_dynamodbstreams::Client;
-use aws_sdk_dynamodbstreams::types::{AttributeValue, Record, ShardIteratorType, StreamRecord};
-use data_encoding::BASE64;
-use serde_json::{Map, Value, json};
+use aws_sdk_dynamodbstreams::types::{Record, ShardIteratorType};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::explain;
+use super::records::{record_json, sequence_number};
 use crate::background::Stop;
 use crate::functions::StreamFunction;
 
 /// Most records of one batch.
-const BATCH_MAX: i32 = 100;
+const BATCH_MAX: usize = 100;
+/// Batches of one shard that are in work at once.
+const LANES: usize = 4;
+/// Most records of one read.
+const READ_MAX: i32 = 400;
 /// Pause when a shard has nothing new.
 const IDLE: Duration = Duration::from_millis(200);
 /// First and longest pause before a failed batch or read is tried again.
@@ -127,7 +132,7 @@ impl StreamPoller {
         if shard.iterator.is_none() {
             shard.iterator = Some(self.iterator(id, shard.checkpoint.as_deref()).await?);
         }
-        let read = self.client.get_records().set_shard_iterator(shard.iterator.clone()).limit(BATCH_MAX).send();
+        let read = self.client.get_records().set_shard_iterator(shard.iterator.clone()).limit(READ_MAX).send();
         let page = match read.await {
             Ok(page) => page,
             Err(error) => {
@@ -139,10 +144,12 @@ impl StreamPoller {
         let records = page.records.unwrap_or_default();
         let was_empty = records.is_empty();
         if !was_empty {
-            self.deliver(records, &mut shard.checkpoint, stop).await;
+            let last = records.last().map(|record| sequence_number(record).to_owned());
+            self.spread(records, stop).await;
             if stop.is_set() {
                 return Ok(Step::Idle);
             }
+            shard.checkpoint = last;
         }
         shard.iterator = page.next_shard_iterator;
         Ok(match (&shard.iterator, was_empty) {
@@ -170,43 +177,48 @@ impl StreamPoller {
         iterator.shard_iterator.ok_or_else(|| "the shard has no iterator".to_owned())
     }
 
-    /// Calls the function until all records are handled or the signal to stop comes.
-    async fn deliver(&self, records: Vec<Record>, checkpoint: &mut Option<String>, stop: &mut Stop) {
-        let arn = &self.stream_arn;
-        let mut numbers: Vec<String> = records.iter().map(|record| sequence_number(record).to_owned()).collect();
-        let mut records: Vec<Value> = records.iter().map(|record| record_json(record, arn)).collect();
-        let mut back_off = BackOff::default();
-        while !records.is_empty() {
-            let handled = self.call(&records, &numbers).await;
-            if let Some(last) = handled.checked_sub(1).and_then(|last| numbers.get(last)) {
-                *checkpoint = Some(last.clone());
-                back_off = BackOff::default();
+    /// Hands all records to the function, lane by lane, until they are done or the signal to stop comes.
+    async fn spread(&self, records: Vec<Record>, stop: &Stop) {
+        let mut lanes: [Vec<Value>; LANES] = Default::default();
+        for record in &records {
+            let record = record_json(record, &self.stream_arn);
+            lanes[lane(&record)].push(record);
+        }
+        let mut running = JoinSet::new();
+        for lane in lanes.into_iter().filter(|lane| !lane.is_empty()) {
+            running.spawn(self.clone().deliver(lane, stop.clone()));
+        }
+        while let Some(ended) = running.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a lane of the stream broke off");
             }
+        }
+    }
+
+    /// Calls the function until all records of a lane are handled or the signal to stop comes.
+    async fn deliver(self, mut records: Vec<Value>, mut stop: Stop) {
+        let mut back_off = BackOff::default();
+        while !records.is_empty() && !stop.is_set() {
+            let batch = &records[..records.len().min(BATCH_MAX)];
+            let (asked, handled) = (batch.len(), self.call(batch).await);
             self.counts.records.fetch_add(u64::try_from(handled).unwrap_or(0), Ordering::Relaxed);
             records.drain(..handled);
-            numbers.drain(..handled);
-            if !records.is_empty() {
+            if handled > 0 {
+                back_off = BackOff::default();
+            }
+            if handled < asked {
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
                 stop.sleep(back_off.next()).await;
-                if stop.is_set() {
-                    return;
-                }
             }
         }
     }
 
     /// One call; answers how many records from the first on are done with.
-    async fn call(&self, records: &[Value], numbers: &[String]) -> usize {
-        let event: Event = match serde_json::from_value(json!({ "Records": records })) {
-            Ok(event) => event,
-            Err(error) => {
-                tracing::error!(%error, "the stream's records are not an event");
-                return 0;
-            }
-        };
+    async fn call(&self, records: &[Value]) -> usize {
         let function = Arc::clone(&self.function);
+        let event = json!({ "Records": records });
         match tokio::spawn(async move { function(event).await }).await {
-            Ok(answer) => handled(numbers, &answer),
+            Ok(answer) => handled(records, &answer),
             Err(error) => {
                 tracing::error!(%error, "the stream's function panicked: the whole batch is sent again");
                 0
@@ -215,15 +227,27 @@ impl StreamPoller {
     }
 }
 
-/// How many records before the first failed one. As Lambda does it, a failure that names no record of
-/// the batch fails all of it.
+/// The same for all changes of one item.
+fn lane(record: &Value) -> usize {
+    let keys = record["dynamodb"]["Keys"].as_object();
+    let mut keys: Vec<String> = keys.into_iter().flatten().map(|(name, value)| format!("{name}={value}")).collect();
+    keys.sort_unstable();
+    let mut hasher = DefaultHasher::new();
+    keys.hash(&mut hasher);
+    usize::try_from(hasher.finish() % LANES as u64).unwrap_or(0)
+}
+
+/// How many records come before the first failed one. As Lambda does it, a failure that names no record
+/// of the batch fails all of it.
 #[must_use]
-pub fn handled(numbers: &[String], answer: &DynamoDbEventResponse) -> usize {
-    let failed = answer.batch_item_failures.iter().map(|failure| {
-        let named = failure.item_identifier.as_deref()?;
-        numbers.iter().position(|number| number == named)
+pub fn handled(records: &[Value], answer: &Value) -> usize {
+    let number = |record: &Value| record["dynamodb"]["SequenceNumber"].as_str().map(str::to_owned);
+    let failures = answer["batchItemFailures"].as_array();
+    let failed = failures.into_iter().flatten().map(|failure| {
+        let named = failure["itemIdentifier"].as_str()?;
+        records.iter().position(|record| number(record).as_deref() == Some(named))
     });
-    failed.map(|position| position.unwrap_or(0)).min().unwrap_or(numbers.len())
+    failed.map(|position| position.unwrap_or(0)).min().unwrap_or(records.len())
 }
 
 /// Pauses that double from the first to the longest.
@@ -240,60 +264,5 @@ impl BackOff {
         let pause = self.0;
         self.0 = (pause * 2).min(BACK_OFF.1);
         pause
-    }
-}
-
-fn sequence_number(record: &Record) -> &str {
-    record.dynamodb.as_ref().and_then(StreamRecord::sequence_number).unwrap_or("")
-}
-
-/// A record as the event source mapping writes it.
-fn record_json(record: &Record, stream_arn: &str) -> Value {
-    let change = record.dynamodb.as_ref();
-    let mut body = Map::new();
-    if let Some(change) = change {
-        if let Some(time) = change.approximate_creation_date_time {
-            body.insert("ApproximateCreationDateTime".to_owned(), json!(time.as_secs_f64()));
-        }
-        for (name, image) in [("Keys", &change.keys), ("NewImage", &change.new_image), ("OldImage", &change.old_image)] {
-            if let Some(image) = image {
-                body.insert(name.to_owned(), item_json(image));
-            }
-        }
-        body.insert("SequenceNumber".to_owned(), json!(change.sequence_number));
-        body.insert("SizeBytes".to_owned(), json!(change.size_bytes.unwrap_or(0)));
-        body.insert("StreamViewType".to_owned(), json!("NEW_AND_OLD_IMAGES"));
-    }
-    json!({
-        "eventID": record.event_id.as_deref().unwrap_or(""),
-        "eventName": record.event_name.as_ref().map_or("", |name| name.as_str()),
-        "eventVersion": "1.1",
-        "eventSource": "aws:dynamodb",
-        "awsRegion": record.aws_region.as_deref().unwrap_or("us-east-1"),
-        "dynamodb": body,
-        "eventSourceARN": stream_arn,
-        "userIdentity": record.user_identity.as_ref().map(|user| {
-            json!({ "type": user.r#type, "principalId": user.principal_id })
-        }),
-    })
-}
-
-fn item_json(item: &HashMap<String, AttributeValue>) -> Value {
-    Value::Object(item.iter().map(|(name, value)| (name.clone(), attribute_json(value))).collect())
-}
-
-fn attribute_json(value: &AttributeValue) -> Value {
-    let base64 = |blob: &aws_sdk_dynamodbstreams::primitives::Blob| BASE64.encode(blob.as_ref());
-    match value {
-        AttributeValue::S(text) => json!({ "S": text }),
-        AttributeValue::N(number) => json!({ "N": number }),
-        AttributeValue::Bool(flag) => json!({ "BOOL": flag }),
-        AttributeValue::B(blob) => json!({ "B": base64(blob) }),
-        AttributeValue::L(items) => json!({ "L": items.iter().map(attribute_json).collect::<Vec<_>>() }),
-        AttributeValue::M(fields) => json!({ "M": item_json(fields) }),
-        AttributeValue::Ss(texts) => json!({ "SS": texts }),
-        AttributeValue::Ns(numbers) => json!({ "NS": numbers }),
-        AttributeValue::Bs(blobs) => json!({ "BS": blobs.iter().map(base64).collect::<Vec<_>>() }),
-        _ => json!({ "NULL": true }),
     }
 }

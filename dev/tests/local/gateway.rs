@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsBatchResponse;
-use aws_lambda_events::streams::DynamoDbEventResponse;
 use dev::functions::{Functions, HttpFunction};
 use dev::gateway::jwt::Authorizer;
 use dev::gateway::local::{LocalApi, StateError};
@@ -58,7 +57,7 @@ impl Fixture {
             query: function("query", &sender),
             console: function("console", &sender),
             roll_back: Arc::new(|_| Box::pin(async { SqsBatchResponse::default() })),
-            relay: Arc::new(|_| Box::pin(async { DynamoDbEventResponse::default() })),
+            relay: Arc::new(|_| Box::pin(async { json!({ "batchItemFailures": [] }) })),
             reconcile: Arc::clone(&local.reconcile),
         };
         let api = Api { functions, authorizer: Arc::clone(&authorizer), local };
