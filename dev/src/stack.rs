@@ -9,6 +9,7 @@ use aws_sdk_dynamodbstreams::Client as StreamsClient;
 use aws_sdk_sqs::types::QueueAttributeName;
 use harness::{Backend, Options};
 use holdfast::config::RedisConfig;
+use holdfast::domain::token::TokenKeys;
 
 use crate::background::Background;
 use crate::functions::{Functions, ScheduledFunction};
@@ -183,12 +184,20 @@ impl Stack {
         Ok([self.messages(&self.backend.roll_back_dead_letters).await?, self.messages(&relay).await?])
     }
 
-    /// Messages that wait in the roll-back queue, delayed and hidden ones included.
+    /// Messages that wait in the roll-back and fulfilment queues, delayed and hidden ones included.
     ///
     /// # Errors
     /// When SQS does not answer.
-    pub async fn roll_backs_waiting(&self) -> Result<u64, StartError> {
-        self.messages(&self.backend.queues.roll_back_url.clone().unwrap_or_default()).await
+    pub async fn messages_waiting(&self) -> Result<u64, StartError> {
+        let queues = &self.backend.queues;
+        let (roll_back, fulfilment) = (queues.roll_back_url.as_deref(), queues.fulfilment_url.as_deref());
+        Ok(self.messages(roll_back.unwrap_or_default()).await? + self.messages(fulfilment.unwrap_or_default()).await?)
+    }
+
+    /// The keys of order tokens.
+    #[must_use]
+    pub fn keys(&self) -> Arc<TokenKeys> {
+        Arc::clone(&self.backend.keys)
     }
 
     async fn messages(&self, queue_url: &str) -> Result<u64, StartError> {

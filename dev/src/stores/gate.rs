@@ -29,6 +29,29 @@ pub(super) async fn read(
     Ok(buckets)
 }
 
+/// Deletes every key of the activity: an id has no character that is special in a pattern.
+pub(super) async fn forget(client: &redis::Client, activity: &str) -> redis::RedisResult<()> {
+    let mut connection = client.get_multiplexed_async_connection().await?;
+    let mut cursor = 0_u64;
+    loop {
+        let (next, keys): (u64, Vec<String>) = redis::cmd("SCAN")
+            .arg(cursor)
+            .arg("MATCH")
+            .arg(format!("hf:{{{activity}:*"))
+            .arg("COUNT")
+            .arg(1_000)
+            .query_async(&mut connection)
+            .await?;
+        if !keys.is_empty() {
+            redis::cmd("UNLINK").arg(keys).query_async::<()>(&mut connection).await?;
+        }
+        cursor = next;
+        if cursor == 0 {
+            return Ok(());
+        }
+    }
+}
+
 fn bucket(counters: &HashMap<String, String>, records: HashMap<String, String>) -> GateBucket {
     let mut bucket = GateBucket::default();
     for (field, value) in counters {

@@ -52,6 +52,14 @@ impl Stores {
         database::available(&self.sdk, activity).await
     }
 
+    /// Removes everything that the gate has of an activity.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn forget_gate(&self, activity: &str) -> Result<(), String> {
+        gate::forget(&self.redis, activity).await.map_err(|error| error.to_string())
+    }
+
     /// The reader behind `GET /dev/state`.
     #[must_use]
     pub fn state_reader(self) -> StateReader {
