@@ -73,7 +73,7 @@ impl Stack {
             urls: vec![url],
             cluster: false,
             password: None,
-            deadline: options.redis_deadline,
+            deadline_ms: u64::try_from(options.redis_deadline.as_millis()).unwrap_or(u64::MAX),
         });
         let backend = Backend::start(Options {
             latency: options.latency,

@@ -97,7 +97,8 @@ impl Book {
     pub fn told(&self, order_no: &str, answer: &Answer, reply: &Reply) {
         let mut inner = self.lock();
         let Some(entry) = inner.submissions.get_mut(order_no) else { return };
-        let twice = reply.status == 201 && std::mem::replace(&mut entry.created, entry.created || reply.status == 201);
+        let twice = reply.status == 201 && entry.created;
+        entry.created |= reply.status == 201;
         let took_back = entry.accepted && matches!(answer, Answer::Refused(code) if code != "token_mismatch");
         entry.last = answer.clone();
         let (buyer, want) = (entry.buyer, entry.want);

@@ -167,12 +167,11 @@ impl Client {
     async fn connection(&self) -> Result<Connection, NoReply> {
         loop {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            match idle {
-                Some(mut connection) if connection.sender.ready().await.is_ok() => return Ok(connection),
-                // The other side closed it meanwhile.
-                Some(_) => {}
-                None => return self.connect().await,
+            let Some(mut connection) = idle else { return self.connect().await };
+            if connection.sender.ready().await.is_ok() {
+                return Ok(connection);
             }
+            // The other side closed it meanwhile.
         }
     }
 

@@ -49,7 +49,7 @@ const EARLY: Duration = Duration::from_millis(300);
 pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Report, StartError> {
     let clients = Clients::start()?;
     let plan = Plan::new(&shape, settings.seed);
-    let crowd = Arc::new(crowd(stack, &settings.activity(ACTIVITIES[0]), settings.connections)?);
+    let crowd = Arc::new(new_crowd(stack, &settings.activity(ACTIVITIES[0]), settings.connections)?);
     let opening = Opening::sale(&settings, &shape);
     let opens = clients.run(Arc::clone(&crowd).open(opening)).await??;
     let progress = Progress::start(shape.requests, Arc::clone(&crowd));
@@ -59,7 +59,7 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
     let measured = crowd.measures.finish();
     progress.finish().await;
 
-    let one_home = Arc::new(crowd(stack, &settings.activity(ACTIVITIES[1]), settings.connections)?);
+    let one_home = Arc::new(new_crowd(stack, &settings.activity(ACTIVITIES[1]), settings.connections)?);
     clients.run(one_home::play(Arc::clone(&one_home), Opening::one_home(&settings))).await??;
 
     let settled = settle::settle(stack, &[&crowd.activity, &one_home.activity]).await?;
@@ -123,7 +123,7 @@ impl Drop for Clients {
     }
 }
 
-fn crowd(stack: &Stack, activity: &str, connections: usize) -> Result<Crowd, StartError> {
+fn new_crowd(stack: &Stack, activity: &str, connections: usize) -> Result<Crowd, StartError> {
     Ok(Crowd {
         client: Client::new(stack.address(), connections),
         measures: Measures::start()?,

@@ -6,7 +6,7 @@ use holdfast::adapters::redis::keys::{BucketKeys, SENTINEL, is_mark};
 use holdfast::domain::ids::{ActivityId, Bucket};
 use holdfast::domain::record::{Record, Side};
 
-use super::snapshot::{ActivityFacts, GateBucket, GateRecord, GateSku, Mark};
+use super::snapshot::{ActivityFacts, GateBucket, GateRecord, Mark};
 
 /// Every bucket of the activity. One whose keys are gone is empty.
 pub(super) async fn read(

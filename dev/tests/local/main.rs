@@ -2,4 +2,9 @@
 
 mod events;
 mod gateway;
+mod invariants;
 mod jwt;
+mod plan;
+mod pollers;
+mod report;
+mod snapshots;
