@@ -56,7 +56,8 @@ impl Problem {
     /// Infrastructure failed. The same request may be sent again.
     #[must_use]
     pub fn unavailable() -> Self {
-        Self::new(503, "unavailable", "Something this needs does not answer. Try again.").retry_after(RETRY_UNAVAILABLE_S)
+        Self::new(503, "unavailable", "Something this needs does not answer. Try again.")
+            .retry_after(RETRY_UNAVAILABLE_S)
     }
 
     #[must_use]
