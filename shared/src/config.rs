@@ -25,7 +25,12 @@ pub struct RedisConfig {
     pub urls: Vec<String>,
     pub cluster: bool,
     pub password: Option<SecretString>,
+    /// How long a call may wait for its reply, in milliseconds.
+    pub deadline_ms: u64,
 }
+
+/// Deadline of a call to Redis when none is set, in milliseconds.
+const REDIS_DEADLINE_MS: u64 = 50;
 
 /// Names of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +85,8 @@ impl Reader {
     }
 
     /// `HOLDFAST_REDIS_URL` (several, separated by commas), `HOLDFAST_REDIS_CLUSTER` (`true` or
-    /// `false`, the default) and `HOLDFAST_REDIS_PASSWORD`. Without a URL there is no gate: only
-    /// activities with the strategy `cas` can run.
+    /// `false`, the default), `HOLDFAST_REDIS_PASSWORD` and `HOLDFAST_REDIS_DEADLINE_MS` (10 to 2000,
+    /// 50 by default). Without a URL there is no gate: only activities with the strategy `cas` can run.
     pub fn redis(&mut self) -> Option<RedisConfig> {
         let urls: Vec<String> =
             self.optional("HOLDFAST_REDIS_URL")?.split(',').map(|url| url.trim().to_owned()).collect();
@@ -100,7 +105,18 @@ impl Reader {
             self.fail("HOLDFAST_REDIS_URL", "must be one URL unless HOLDFAST_REDIS_CLUSTER is true");
         }
         let password = self.optional("HOLDFAST_REDIS_PASSWORD").map(SecretString::from);
-        Some(RedisConfig { urls, cluster, password })
+        Some(RedisConfig { urls, cluster, password, deadline_ms: self.redis_deadline_ms() })
+    }
+
+    fn redis_deadline_ms(&mut self) -> u64 {
+        const NAME: &str = "HOLDFAST_REDIS_DEADLINE_MS";
+        let Some(text) = self.optional(NAME) else {
+            return REDIS_DEADLINE_MS;
+        };
+        text.parse().ok().filter(|ms| (10..=2_000).contains(ms)).unwrap_or_else(|| {
+            self.fail(NAME, "must be 10 to 2000 milliseconds");
+            REDIS_DEADLINE_MS
+        })
     }
 
     /// `HOLDFAST_ROLL_BACK_QUEUE_URL`.
@@ -171,6 +187,7 @@ mod tests {
             ("HOLDFAST_TABLE", "orders"),
             ("HOLDFAST_REDIS_URL", "http://secret-host"),
             ("HOLDFAST_REDIS_CLUSTER", "yes"),
+            ("HOLDFAST_REDIS_DEADLINE_MS", "9"),
             ("HOLDFAST_TOKEN_KEYS", "1:c2hvcnQ="),
             ("HOLDFAST_ROLL_BACK_QUEUE_URL", "queue"),
         ]);
@@ -186,6 +203,7 @@ mod tests {
                 "HOLDFAST_AUDIT_TABLE",
                 "HOLDFAST_REDIS_URL",
                 "HOLDFAST_REDIS_CLUSTER",
+                "HOLDFAST_REDIS_DEADLINE_MS",
                 "HOLDFAST_TOKEN_KEYS",
                 "HOLDFAST_ROLL_BACK_QUEUE_URL"
             ]
@@ -203,7 +221,8 @@ mod tests {
                 "2:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=,1:AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
             ),
         ]);
-        assert_eq!(reader.redis().unwrap().urls.len(), 2);
+        let redis = reader.redis().unwrap();
+        assert_eq!((redis.urls.len(), redis.deadline_ms), (2, 50));
         assert!(reader.token_keys().is_some());
         assert_eq!(reader.finish(), Ok(()));
     }

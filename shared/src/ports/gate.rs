@@ -120,7 +120,8 @@ pub enum Restocked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Restored {
-    /// The record is now D of this take with these units; the stock moved by the difference.
+    /// The record is now D of this take with these units; the stock changed by so many units (below
+    /// zero when the order holds more now).
     Done {
         delta: i64,
     },
@@ -142,7 +143,7 @@ pub enum Preheated {
 /// One bucket's counters, read at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketState {
-    /// False when the bucket's stock key is gone.
+    /// False when the bucket's memory is lost: its stock, or the records that explain it.
     pub present: bool,
     /// Configuration version in the control key, if there is one.
     pub configuration: Option<u64>,
@@ -237,7 +238,8 @@ pub trait OrderGate: Send + Sync {
 pub trait StockGate: OrderGate {
     /// Raises the order's record in a bucket to R of this take, units from the record itself; at home
     /// also removes it from the buyer's marks unless `keep_mark`. MUST NOT touch the stock of a bucket
-    /// without a stock key, and MUST write the record there all the same.
+    /// without a stock key, and MUST write the record there all the same. Where there is no record the
+    /// buyer is not known, so a mark that was lost is not set again, even when it should be kept.
     fn restock(
         &self,
         activity: &Activity,

@@ -9,7 +9,7 @@ mod store;
 pub use clock::{Clock, SystemClock};
 pub use gate::{
     BucketState, Deducted, GateRefusal, Look, OrderGate, PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked,
-    Restored, StockGate, SumCheck, TokenGate, Undone,
+    Restored, SkuState, StockGate, SumCheck, TokenGate, Undone,
 };
 pub use messages::{Messages, OrderEvent, RollBack, RollBackReason};
 pub use store::{

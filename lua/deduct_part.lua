@@ -1,0 +1,140 @@
+#!lua
+-- Changes an order's record in one bucket to D of the first take with exactly these units, from
+-- absent or from D with others; the stock moves by the difference. At home a new record also marks
+-- the buyer, because record and mark move together; the buyer's limit is not checked here.
+--
+-- KEYS  1 bucket  2 orders  3 ledger
+-- ARGV  1 configuration version  2 order number  3 lines hash  4 placement
+--       5 number of SKUs, then sku, units of each; then, at home, mark field, units of each charge
+-- Outcomes
+--   unusable                the bucket's keys are gone or of another configuration
+--   bad_data                something cannot be read
+--   given_back              the record is R, or of a later take
+--   done                    the record says so now, or said so before
+--   frozen                  a SKU of which more is wanted is not on sale
+--   limited                 only where a record would be made
+--   short, units…           what the order may hold here, per SKU
+
+-- include: records
+
+local BAD_DATA = { 'bad_data' }
+local version, order_no = ARGV[1], ARGV[2]
+local count = tonumber(ARGV[5])
+local first_charge = 6 + 2 * count
+
+local fields = { '#', order_no }
+for index = first_charge, #ARGV, 2 do
+  fields[#fields + 1] = ARGV[index]
+end
+local orders = redis.pcall('HMGET', KEYS[2], unpack(fields))
+local state = redis.pcall('HMGET', KEYS[1], '@version', '@rate', '@second', '@admitted')
+if orders.err or state.err then
+  return BAD_DATA
+end
+if not orders[1] or not state[1] then
+  return { 'unusable' }
+end
+local rate, last_second, admitted = whole(state[2]), whole(state[3]), whole(state[4])
+if not (whole(state[1]) and rate and last_second and admitted) then
+  return BAD_DATA
+end
+if state[1] ~= version then
+  return { 'unusable' }
+end
+
+local record, held_before = nil, {}
+if orders[2] then
+  record = read_record(orders[2])
+  if not record then
+    return BAD_DATA
+  end
+  held_before = record.units
+end
+local skus, wanted, sale_fields, held = {}, {}, {}, {}
+for index = 6, first_charge - 1, 2 do
+  local sku = ARGV[index]
+  skus[#skus + 1] = sku
+  wanted[sku] = tonumber(ARGV[index + 1])
+  sale_fields[#sale_fields + 1] = 'on_sale:' .. sku
+  held[#held + 1] = sku .. '=' .. ARGV[index + 1]
+end
+for _, sku in ipairs(record and record.skus or {}) do
+  if not wanted[sku] then
+    skus[#skus + 1] = sku
+    wanted[sku] = 0
+  end
+end
+local free, sold = read_counters(KEYS[1], skus)
+local on_sale = redis.call('HMGET', KEYS[1], '@version', unpack(sale_fields))
+if not free then
+  return BAD_DATA
+end
+local marks = {}
+for charge = 1, #fields - 2 do
+  marks[charge] = read_mark(orders[2 + charge], order_no)
+  if not marks[charge] then
+    return BAD_DATA
+  end
+end
+
+local same, frozen, short, may_hold = true, false, false, {}
+for index, sku in ipairs(skus) do
+  local before = held_before[sku] or 0
+  local more = wanted[sku] - before
+  same = same and more == 0
+  if index <= count then
+    if on_sale[index + 1] ~= '1' and on_sale[index + 1] ~= '0' then
+      return BAD_DATA
+    end
+    frozen = frozen or (on_sale[index + 1] == '0' and more > 0)
+    short = short or (more > 0 and more > free[sku])
+    may_hold[index] = before + math.max(free[sku], 0)
+  end
+end
+
+if record and not record.deducted then
+  return { 'given_back' }
+end
+if record and same then
+  return { 'done' }
+end
+-- A late payment took this order's stock again: it is no longer a submission's to change.
+if record and record.take ~= 1 then
+  return { 'given_back' }
+end
+if frozen then
+  return { 'frozen' }
+end
+local now, second = now_ms()
+if not record and last_second == second and admitted >= rate then
+  return { 'limited' }
+end
+if short then
+  return { 'short', unpack(may_hold) }
+end
+
+held = table.concat(held, ',')
+if not note('deduct', order_no .. ' ' .. held) then
+  return BAD_DATA
+end
+local counters = {}
+if not record then
+  counters = { '@second', second, '@admitted', last_second == second and admitted + 1 or 1 }
+end
+for _, sku in ipairs(skus) do
+  local more = wanted[sku] - (held_before[sku] or 0)
+  counters[#counters + 1] = 'free:' .. sku
+  counters[#counters + 1] = free[sku] - more
+  counters[#counters + 1] = 'sold:' .. sku
+  counters[#counters + 1] = sold[sku] + more
+end
+local at_ms = record and record.at_ms or string.format('%.0f', now)
+local entries = { order_no, write_record('D', 1, at_ms, ARGV[3], held, ARGV[4]) }
+for charge, mark in ipairs(record and {} or marks) do
+  mark.entries[#mark.entries + 1] = order_no .. '=' .. ARGV[first_charge + 2 * charge - 1]
+  entries[#entries + 1] = fields[2 + charge]
+  entries[#entries + 1] = table.concat(mark.entries, ';')
+end
+redis.call('HSET', KEYS[1], unpack(counters))
+redis.call('HSET', KEYS[2], unpack(entries))
+return { 'done' }

@@ -1,0 +1,131 @@
+-- What the scripts share: the texts of counters, records and marks. They are read strictly: a reader
+-- answers nil for whatever it does not know, so that bad data is an outcome before anything is written.
+
+-- Entries that a bucket's ledger keeps, about.
+local LEDGER_ENTRIES = 10000
+
+-- A whole number within 2^53, where Lua's numbers cease to be exact.
+local function whole(text)
+  if text and #text <= 16 and string.find(text, '^%-?%d+$') then
+    local number = tonumber(text)
+    if number <= 9007199254740992 and number >= -9007199254740992 then
+      return number
+    end
+  end
+  return nil
+end
+
+-- `sku=units,…` as units by SKU, the list of SKUs, and all units together.
+local function read_units(text)
+  local units, skus, total, length = {}, {}, 0, 0
+  for sku, digits in string.gmatch(text, '([%w_.%-]+)=(%d+)') do
+    if #digits > 9 or units[sku] then
+      return nil
+    end
+    units[sku] = tonumber(digits)
+    skus[#skus + 1] = sku
+    total = total + units[sku]
+    length = length + #sku + #digits + 2
+  end
+  -- Every byte was understood: each pair and the comma between two.
+  if math.max(length - 1, 0) ~= #text then
+    return nil
+  end
+  return units, skus, total
+end
+
+-- `format|D or R|take|written at (ms)|lines hash|sku=units,…|placement`. The placement is opaque.
+local function read_record(text)
+  local side, take, at_ms, hash, held, rest =
+    string.match(text, '^1|([DR])|([12])|(%d+)|([0-9a-f]*)|([^|]*)|()')
+  if not side or #at_ms > 15 or (hash ~= '' and #hash ~= 32) then
+    return nil
+  end
+  local units, skus, total = read_units(held)
+  -- Without its lines a deduction could be neither replayed nor told from another one.
+  if not units or (side == 'D' and (hash == '' or rest > #text)) then
+    return nil
+  end
+  return {
+    deducted = side == 'D', take = tonumber(take), rank = 2 * take - (side == 'D' and 1 or 0),
+    at_ms = at_ms, hash = hash, held = held, placement = string.sub(text, rest),
+    units = units, skus = skus, total = total,
+  }
+end
+
+local function write_record(side, take, at_ms, hash, held, placement)
+  return table.concat({ '1', side, take, at_ms, hash, held, placement }, '|')
+end
+
+-- `order_no=units;…`: the buyer's other orders in one scope, their units, and the units of `own`.
+local function read_mark(text, own)
+  local mark = { entries = {}, orders = {}, units = 0, own = nil }
+  if not text then
+    return mark
+  end
+  local length = 0
+  for order_no, digits in string.gmatch(text, '(%w+)=(%d+)') do
+    if #order_no ~= 26 or #digits > 9 then
+      return nil
+    end
+    length = length + #order_no + #digits + 2
+    if order_no == own then
+      mark.own = tonumber(digits)
+    else
+      mark.entries[#mark.entries + 1] = order_no .. '=' .. digits
+      mark.orders[#mark.orders + 1] = order_no
+      mark.units = mark.units + tonumber(digits)
+    end
+  end
+  if length == 0 or length - 1 ~= #text then
+    return nil
+  end
+  return mark
+end
+
+-- Free and sold units of every SKU named, or nil when one of them cannot be read.
+local function read_counters(bucket, skus)
+  if #skus == 0 then
+    return {}, {}
+  end
+  local names = {}
+  for _, sku in ipairs(skus) do
+    names[#names + 1] = 'free:' .. sku
+    names[#names + 1] = 'sold:' .. sku
+  end
+  local values = redis.pcall('HMGET', bucket, unpack(names))
+  if values.err then
+    return nil
+  end
+  local free, sold = {}, {}
+  for index, sku in ipairs(skus) do
+    free[sku], sold[sku] = whole(values[2 * index - 1]), whole(values[2 * index])
+    if not free[sku] or not sold[sku] then
+      return nil
+    end
+  end
+  return free, sold
+end
+
+-- The first write of a script that moves stock, because it is the only one that can still fail: on a
+-- ledger of another type. `expires_ms` is needed where the orders key may not be there yet.
+local function note(operation, text, expires_ms)
+  local id = redis.pcall('XADD', KEYS[3], 'NOMKSTREAM', 'MAXLEN', '~', LEDGER_ENTRIES, '*', operation, text)
+  if type(id) == 'table' then
+    return false
+  end
+  if not id then
+    -- There was no ledger: a new one needs a life of its own.
+    redis.call('XADD', KEYS[3], '*', operation, text)
+    local expires = tonumber(expires_ms or redis.call('PEXPIRETIME', KEYS[2]))
+    if expires > 0 then
+      redis.call('PEXPIREAT', KEYS[3], expires)
+    end
+  end
+  return true
+end
+
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000), tonumber(time[1])
+end

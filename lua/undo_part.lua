@@ -1,0 +1,63 @@
+#!lua flags=allow-oom
+-- Takes a submission's deduction in one bucket back as if it had never been: D of the first take →
+-- absent, units back; at home the buyer's marks lose the order number too. The only script that lowers
+-- a record's rank.
+--
+-- KEYS  1 bucket  2 orders  3 ledger
+-- ARGV  1 order number  2… mark fields, at home
+-- Outcomes
+--   absent       there was none
+--   bad_data     something cannot be read
+--   given_back   the record is R, or of a later take
+--   done
+
+-- include: records
+
+local BAD_DATA = { 'bad_data' }
+local order_no = ARGV[1]
+local orders = redis.pcall('HMGET', KEYS[2], '#', unpack(ARGV))
+local state = redis.pcall('HGET', KEYS[1], '@version')
+if orders.err or (type(state) == 'table' and state.err) then
+  return BAD_DATA
+end
+if not orders[2] then
+  return { 'absent' }
+end
+local record = read_record(orders[2])
+if not record then
+  return BAD_DATA
+end
+if not record.deducted or record.take ~= 1 then
+  return { 'given_back' }
+end
+-- Where the bucket's memory is lost there is no stock to give back to.
+local skus = (state and orders[1]) and record.skus or {}
+local free, sold = read_counters(KEYS[1], skus)
+if not free then
+  return BAD_DATA
+end
+local gone, kept = { order_no }, {}
+for index = 2, #ARGV do
+  local mark = read_mark(orders[1 + index], order_no)
+  if not mark then
+    return BAD_DATA
+  end
+  if mark.own and #mark.entries == 0 then
+    gone[#gone + 1] = ARGV[index]
+  elseif mark.own then
+    kept[#kept + 1] = ARGV[index]
+    kept[#kept + 1] = table.concat(mark.entries, ';')
+  end
+end
+
+if not note('undo', order_no .. ' ' .. record.held) then
+  return BAD_DATA
+end
+for _, sku in ipairs(skus) do
+  redis.call('HSET', KEYS[1], 'free:' .. sku, free[sku] + record.units[sku], 'sold:' .. sku, sold[sku] - record.units[sku])
+end
+if #kept > 0 then
+  redis.call('HSET', KEYS[2], unpack(kept))
+end
+redis.call('HDEL', KEYS[2], unpack(gone))
+return { 'done' }

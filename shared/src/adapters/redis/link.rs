@@ -1,0 +1,195 @@
+//! The one connection of a process, shared by all tasks: opened at the first call, by one task while
+//! the others wait, and dropped for good once it timed out or broke.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, Once, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo,
+    PushKind, RedisError, RedisResult, Value, aio::MultiplexedConnection, cluster::ClusterClientBuilder,
+    cluster_async::ClusterConnection,
+};
+use secrecy::ExposeSecret;
+use tokio::sync::watch;
+
+use crate::config::RedisConfig;
+
+/// How long opening the connection may take, name look-up and TLS included. Longer than a call:
+/// a new function does it once, on a slow core.
+const CONNECT_DEADLINE: Duration = Duration::from_millis(500);
+/// How long one node of a cluster may take. A node that hangs is met twice: as a seed, and where
+/// the slots are read.
+const NODE_DEADLINE: Duration = Duration::from_millis(200);
+/// Calls that may wait to be written. More wait for their turn.
+const QUEUE_CALLS: usize = 512;
+
+type Opened = Option<RedisResult<Live>>;
+
+#[derive(Clone)]
+enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+/// An open connection. Clones share it.
+#[derive(Clone)]
+pub(super) struct Live {
+    connection: Connection,
+    /// Set when the server closed it: what is sent afterwards is lost, so nothing is.
+    closed: Arc<AtomicBool>,
+}
+
+impl Live {
+    pub async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
+        match &mut self.connection {
+            Connection::Single(connection) => command.query_async(connection).await,
+            Connection::Cluster(connection) => command.query_async(connection).await,
+        }
+    }
+
+    pub const fn is_cluster(&self) -> bool {
+        matches!(self.connection, Connection::Cluster(_))
+    }
+}
+
+enum State {
+    Idle,
+    Opening(watch::Receiver<Opened>),
+    Open(Live),
+}
+
+#[derive(Clone)]
+pub(super) struct Link {
+    config: Arc<RedisConfig>,
+    /// No call may take longer, whatever its own deadline.
+    longest: Duration,
+    state: Arc<Mutex<State>>,
+}
+
+impl Link {
+    pub fn new(config: RedisConfig, longest: Duration) -> Self {
+        Self { config: Arc::new(config), longest, state: Arc::new(Mutex::new(State::Idle)) }
+    }
+
+    /// The connection, opened if there is none.
+    ///
+    /// # Errors
+    /// When it cannot be opened in time. Nothing was sent then.
+    pub async fn get(&self) -> RedisResult<Live> {
+        let mut opened = match self.open_or_wait() {
+            Ok(live) => return Ok(live),
+            Err(opened) => opened,
+        };
+        let result = opened.wait_for(Option::is_some).await.ok().and_then(|result| result.clone());
+        result.unwrap_or_else(|| {
+            // Its task was dropped together with its runtime.
+            self.forget(&opened);
+            Err(RedisError::from((ErrorKind::Client, "connecting was interrupted")))
+        })
+    }
+
+    /// Drops this connection, unless another one took its place. Calls that wait for its reply go on.
+    pub fn discard(&self, live: &Live) {
+        let mut state = self.state();
+        if matches!(&*state, State::Open(open) if Arc::ptr_eq(&open.closed, &live.closed)) {
+            *state = State::Idle;
+        }
+    }
+
+    fn open_or_wait(&self) -> Result<Live, watch::Receiver<Opened>> {
+        let mut state = self.state();
+        match &*state {
+            State::Open(live) if !live.closed.load(Ordering::Acquire) => return Ok(live.clone()),
+            State::Opening(opened) => return Err(opened.clone()),
+            _ => {}
+        }
+        let (sender, receiver) = watch::channel(None);
+        *state = State::Opening(receiver.clone());
+        let link = self.clone();
+        // A task of its own: the caller that came first may give up, the others still want it.
+        tokio::spawn(async move {
+            let result = link.connect().await;
+            *link.state() = result.as_ref().map_or(State::Idle, |live| State::Open(live.clone()));
+            sender.send_replace(Some(result));
+        });
+        Err(receiver)
+    }
+
+    fn forget(&self, opened: &watch::Receiver<Opened>) {
+        let mut state = self.state();
+        if matches!(&*state, State::Opening(current) if current.same_channel(opened)) {
+            *state = State::Idle;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect(&self) -> RedisResult<Live> {
+        let closed = Arc::new(AtomicBool::new(false));
+        let connecting = async {
+            Ok(if self.config.cluster {
+                Connection::Cluster(self.connect_cluster().await?)
+            } else {
+                Connection::Single(self.connect_single(closed.clone()).await?)
+            })
+        };
+        let connection = tokio::time::timeout(CONNECT_DEADLINE, connecting).await.unwrap_or_else(|_| {
+            Err(RedisError::from(std::io::Error::new(std::io::ErrorKind::TimedOut, "connecting took too long")))
+        })?;
+        Ok(Live { connection, closed })
+    }
+
+    async fn connect_single(&self, closed: Arc<AtomicBool>) -> RedisResult<MultiplexedConnection> {
+        let url = self.config.urls.first().map_or("", String::as_str);
+        let note_close = move |push: PushInfo| -> Result<(), std::convert::Infallible> {
+            if push.kind == PushKind::Disconnection {
+                closed.store(true, Ordering::Release);
+            }
+            Ok(())
+        };
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_DEADLINE))
+            .set_response_timeout(Some(self.longest))
+            .set_pipeline_buffer_size(QUEUE_CALLS)
+            .set_push_sender(note_close);
+        Client::open(self.connection_info(url)?)?.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    async fn connect_cluster(&self) -> RedisResult<ClusterConnection> {
+        let nodes: RedisResult<Vec<ConnectionInfo>> =
+            self.config.urls.iter().map(|url| self.connection_info(url)).collect();
+        // No retries of its own: only the caller knows whether an earlier attempt may have been applied.
+        let client = ClusterClientBuilder::new(nodes?)
+            .retries(0)
+            .connection_timeout(NODE_DEADLINE)
+            .response_timeout(self.longest)
+            .use_protocol(ProtocolVersion::RESP3)
+            .build()?;
+        client.get_async_connection().await
+    }
+
+    fn connection_info(&self, url: &str) -> RedisResult<ConnectionInfo> {
+        install_tls();
+        let info = url.into_connection_info()?;
+        let mut settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+        if let Some(password) = &self.config.password {
+            settings = settings.set_password(password.expose_secret());
+        }
+        Ok(info.set_redis_settings(settings))
+    }
+}
+
+/// TLS needs one process-wide choice of cryptography; whoever made it first is fine.
+fn install_tls() {
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}

@@ -1,0 +1,85 @@
+//! Placing orders: [`OrderGate`] on Redis.
+
+use tokio::task::JoinSet;
+
+use super::{
+    Gate,
+    call::Call,
+    keys::BucketKeys,
+    scripts::{deduct_part, look_bucket, place_order, undo_part},
+};
+use crate::{
+    domain::{
+        activity::Activity,
+        ids::{ActivityId, Bucket, Sku},
+        order::Placement,
+        order_no::OrderNo,
+        record::Record,
+    },
+    ports::{Deducted, Fault, Look, OrderGate, PlaceAnswer, PlaceCall, Undone},
+};
+
+impl OrderGate for Gate {
+    async fn place(&self, call: PlaceCall<'_>) -> Result<PlaceAnswer, Fault> {
+        self.ask(place_order::call(call), place_order::parse).await
+    }
+
+    async fn deduct(
+        &self,
+        activity: &Activity,
+        placement: &Placement,
+        bucket: Bucket,
+        units: &[(Sku, u32)],
+    ) -> Result<Deducted, Fault> {
+        self.ask(deduct_part::call(activity, placement, bucket, units), deduct_part::parse).await
+    }
+
+    async fn look(&self, activity: &Activity, placement: &Placement, buckets: &[Bucket]) -> Result<Vec<Look>, Fault> {
+        let mut looking = JoinSet::new();
+        for &bucket in buckets {
+            // Sent together, they share the connection's next write.
+            let (gate, call) = (self.clone(), look_bucket::call(activity, placement, bucket));
+            looking.spawn(async move { gate.ask(call, |reply| look_bucket::parse(bucket, reply)).await });
+        }
+        let (mut looks, mut fault) = (Vec::new(), None);
+        while let Some(looked) = looking.join_next().await {
+            match looked {
+                Ok(Ok(look)) => looks.push(look),
+                Ok(Err(error)) => fault = Some(error),
+                Err(error) => fault = Some(Fault::not_applied("look_bucket", error)),
+            }
+        }
+        looks.sort_by_key(|look: &Look| buckets.iter().position(|bucket| *bucket == look.bucket));
+        match fault {
+            Some(fault) if looks.is_empty() => Err(fault),
+            _ => Ok(looks),
+        }
+    }
+
+    async fn undo(&self, activity: &Activity, placement: &Placement, bucket: Bucket) -> Result<Undone, Fault> {
+        self.ask(undo_part::call(activity, placement, bucket), undo_part::parse).await
+    }
+
+    async fn record(
+        &self,
+        activity: &ActivityId,
+        bucket: Bucket,
+        order_no: &OrderNo,
+    ) -> Result<Option<Result<Record, String>>, Fault> {
+        let text = self.record_text(activity, bucket, order_no).await?;
+        Ok(text.map(|text| Record::parse(&text).map_err(|error| error.to_string())))
+    }
+}
+
+impl Gate {
+    pub(super) async fn record_text(
+        &self,
+        activity: &ActivityId,
+        bucket: Bucket,
+        order_no: &OrderNo,
+    ) -> Result<Option<String>, Fault> {
+        let mut command = redis::cmd("HGET");
+        command.arg(BucketKeys::new(activity, bucket).orders).arg(order_no.as_str());
+        self.ask(Call::command("read_record", command), |reply| Ok(reply.items().first().cloned().flatten())).await
+    }
+}

@@ -1,0 +1,147 @@
+//! Moving stock of single orders and whole buckets: [`StockGate`] on Redis.
+
+use super::{
+    Gate,
+    call::{BadReply, Call, Reply},
+    keys::{self, BucketKeys},
+    scripts::{
+        mark_fields, preheat_bucket, read_bucket, restock_order, restore_order, sum_bucket, sync_allotment,
+        sync_control,
+    },
+};
+use crate::{
+    domain::{
+        activity::Activity,
+        ids::{ActivityId, Bucket},
+        order::{Part, Placement, Take},
+        order_no::OrderNo,
+        record::Record,
+        stock::Allotment,
+        time::UnixMillis,
+    },
+    ports::{BucketState, Fault, Preheated, RecordPage, Restocked, Restored, StockGate, SumCheck},
+};
+
+/// Fields that one page of records asks for, about.
+const PAGE_FIELDS: usize = 200;
+/// How often a restock reads the record again because it was replaced in between. Only an undo and a
+/// new admission within the same millisecond or two do that.
+const READS_MAX: usize = 5;
+
+impl StockGate for Gate {
+    async fn restock(
+        &self,
+        activity: &Activity,
+        order_no: &OrderNo,
+        bucket: Bucket,
+        take: Take,
+        keep_mark: bool,
+    ) -> Result<Restocked, Fault> {
+        for _ in 0..READS_MAX {
+            let text = self.record_text(&activity.id, bucket, order_no).await?;
+            let Some(known) = restock_order::Known::read(text.as_deref(), bucket, keep_mark) else {
+                return Ok(Restocked::BadData);
+            };
+            let call = restock_order::call(activity, order_no, bucket, take, known);
+            if let Some(restocked) = self.ask(call, restock_order::parse).await? {
+                return Ok(restocked);
+            }
+        }
+        Err(Fault::not_applied("restock_order", "the record kept changing"))
+    }
+
+    async fn restore(
+        &self,
+        activity: &Activity,
+        placement: &Placement,
+        bucket: Bucket,
+        take: Take,
+        parts: &[Part],
+    ) -> Result<Restored, Fault> {
+        self.ask(restore_order::call(activity, placement, bucket, take, parts), restore_order::parse).await
+    }
+
+    async fn preheat(
+        &self,
+        activity: &Activity,
+        bucket: Bucket,
+        allotments: &[Allotment],
+        now: UnixMillis,
+    ) -> Result<Preheated, Fault> {
+        self.ask(preheat_bucket::call(activity, bucket, allotments, now), preheat_bucket::parse).await
+    }
+
+    async fn sync_allotment(
+        &self,
+        activity: &ActivityId,
+        bucket: Bucket,
+        allotments: &[Allotment],
+    ) -> Result<usize, Fault> {
+        self.ask(sync_allotment::call(activity, bucket, allotments), sync_allotment::parse).await
+    }
+
+    async fn sync_control(&self, activity: &Activity, bucket: Bucket, now: UnixMillis) -> Result<bool, Fault> {
+        self.ask(sync_control::call(activity, bucket, now), sync_control::parse).await
+    }
+
+    async fn read_bucket(&self, activity: &Activity, bucket: Bucket) -> Result<BucketState, Fault> {
+        self.ask(read_bucket::call(activity, bucket), read_bucket::parse).await
+    }
+
+    async fn list_records(&self, activity: &ActivityId, bucket: Bucket, cursor: u64) -> Result<RecordPage, Fault> {
+        let mut command = redis::cmd("HSCAN");
+        command.arg(BucketKeys::new(activity, bucket).orders).arg(cursor).arg("COUNT").arg(PAGE_FIELDS);
+        self.ask(Call::command("list_records", command).slow(), parse_page).await
+    }
+
+    async fn marked(&self, activity: &Activity, placement: &Placement) -> Result<bool, Fault> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(BucketKeys::new(&activity.id, placement.home).orders);
+        command.arg(mark_fields(placement, placement.home));
+        let all_count_it = |reply: &Reply| {
+            reply.items().iter().try_fold(true, |all, mark| {
+                let orders = mark.as_deref().map_or(Ok(Vec::new()), marked_orders)?;
+                Ok(all && orders.contains(&placement.order_no))
+            })
+        };
+        self.ask(Call::command("read_marks", command), all_count_it).await
+    }
+
+    async fn sum_bucket(&self, activity: &Activity, bucket: Bucket, repair: bool) -> Result<Vec<SumCheck>, Fault> {
+        self.ask(sum_bucket::call(activity, bucket, repair), sum_bucket::parse).await
+    }
+}
+
+/// A page of `HSCAN`: the cursor, then fields and values.
+fn parse_page(reply: &Reply) -> Result<RecordPage, BadReply> {
+    let (cursor, rest) = reply.outcome()?;
+    let cursor: u64 = cursor.parse().map_err(|_| BadReply::Unexpected)?;
+    let mut page = RecordPage { next: (cursor != 0).then_some(cursor), ..RecordPage::default() };
+    let texts = rest.texts()?;
+    let (pairs, []) = texts.as_chunks::<2>() else {
+        return Err(BadReply::Unexpected);
+    };
+    for [field, value] in pairs {
+        if *field == keys::SENTINEL {
+            continue;
+        }
+        if keys::is_mark(field) {
+            page.marked.extend(marked_orders(value)?);
+        } else {
+            let order_no = OrderNo::parse(field).map_err(|_| BadReply::BadData)?;
+            page.records.push((order_no, Record::parse(value).map_err(|error| error.to_string())));
+        }
+    }
+    Ok(page)
+}
+
+/// The orders that a mark counts: `order_no=units;…`.
+fn marked_orders(mark: &str) -> Result<Vec<OrderNo>, BadReply> {
+    mark.split(';')
+        .map(|entry| {
+            let (order_no, units) = entry.split_once('=').ok_or(BadReply::BadData)?;
+            units.parse::<u32>().map_err(|_| BadReply::BadData)?;
+            OrderNo::parse(order_no).map_err(|_| BadReply::BadData)
+        })
+        .collect()
+}
