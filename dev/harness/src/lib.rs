@@ -2,6 +2,8 @@
 //!
 //! Tests start one each; the runner starts one and serves it.
 
+pub mod contract;
+pub mod events;
 pub mod http;
 pub mod sample;
 
