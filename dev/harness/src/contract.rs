@@ -53,7 +53,9 @@ impl Contract {
             let described = self.resolve(described);
             match header(name) {
                 Some(value) => self.validate(&described["schema"], &json!(value), name)?,
-                None if described["required"] == json!(true) => return Err(format!("{status} lacks the header {name}")),
+                None if described["required"] == json!(true) => {
+                    return Err(format!("{status} lacks the header {name}"));
+                }
                 None => {}
             }
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 async fn every_event_gets_its_answer() {
     for case in harness::events::cases("reconcile") {
         let backend = harness::events::demo().await;
-        let report = reconcile::handler(backend.wiring.clone()).handle(Duration::from_secs(60)).await;
+        let report = reconcile::handler(backend.wiring.clone()).handle(Duration::from_mins(1)).await;
         assert_eq!(serde_json::json!(report.is_ok()), case.expected["succeeds"], "{}", case.name);
         let report = report.unwrap();
         assert!(report.complete && report.findings.is_empty() && report.faults == 0, "{report:?}");

@@ -32,8 +32,7 @@ async fn redis_down_sells_nothing_and_loses_nothing() {
 /// F12: a frozen Redis process is an infrastructure error, and its connection is not used again.
 #[tokio::test]
 async fn redis_silent_is_unavailable_and_works_again_afterwards() {
-    let mut options = harness::Options::default();
-    options.redis_deadline = std::time::Duration::from_millis(50);
+    let options = harness::Options { redis_deadline_ms: 50, ..harness::Options::default() };
     let shop = Shop::open_with(options, 10, &json!({})).await;
     let token = shop.token("alice");
     shop.backend.redis.as_ref().unwrap().pause().unwrap();

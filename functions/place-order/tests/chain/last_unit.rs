@@ -31,7 +31,10 @@ async fn one_buyer_with_fifty_tokens_at_once() {
         let won = answers.iter().filter(|(status, _)| *status == 201).count();
         assert_eq!(won, max, "{strategy}: {answers:?}");
         for (status, body) in answers.iter().filter(|(status, _)| *status != 201) {
-            assert!(matches!((*status, code(body)), (409, "limit_reached") | (503, "unavailable")), "{strategy}: {body}");
+            assert!(
+                matches!((*status, code(body)), (409, "limit_reached") | (503, "unavailable")),
+                "{strategy}: {body}"
+            );
         }
         assert_eq!(shop.available().await, 100 - max as u64);
         if strategy == "prededuct" {
@@ -44,9 +47,8 @@ async fn one_buyer_with_fifty_tokens_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn buyers_of_one_home_bucket_get_every_unit() {
     let shop = Shop::open(8, &json!({"buckets": 8})).await;
-    let home = |buyer: &String| {
-        holdfast::domain::ids::BuyerId::parse(buyer).unwrap().home(shop.activity.buckets).get() == 3
-    };
+    let home =
+        |buyer: &String| holdfast::domain::ids::BuyerId::parse(buyer).unwrap().home(shop.activity.buckets).get() == 3;
     let buyers: Vec<String> = (0..).map(|n| format!("b{n}")).filter(home).take(10).collect();
     let mut won = 0;
     for buyer in &buyers {
@@ -79,9 +81,7 @@ async fn a_cart_is_taken_whole_or_not_at_all() {
     let skus = json!([{"sku": "phone", "stock": 5, "price": 100}, {"sku": "case", "stock": 1, "price": 7}]);
     let fields = json!({"skus": skus, "buckets": 2, "limit": {"scope": "activity", "max": 2}});
     let shop = Shop::open(5, &fields).await;
-    let cart = |token: &str| {
-        json!({"token": token, "lines": [{"sku": "phone", "quantity": 1}, {"sku": "case", "quantity": 1}]})
-    };
+    let cart = |token: &str| json!({"token": token, "lines": [{"sku": "phone", "quantity": 1}, {"sku": "case", "quantity": 1}]});
     let (status, body) = shop.order_body("alice", &cart(&shop.token("alice"))).await;
     assert_eq!((status, &body["total"]), (201, &json!(107)), "{body}");
     let (_, body) = shop.order_body("bob", &cart(&shop.token("bob"))).await;

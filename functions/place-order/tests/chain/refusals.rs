@@ -131,14 +131,11 @@ async fn a_freeze_survives_the_loss_of_redis() {
 async fn switch(shop: &Shop, sku: Option<&str>, on_sale: bool) {
     use holdfast::app::admin::{Admin, SwitchResult};
     let wiring = shop.backend.wiring.clone();
-    let admin = Admin {
-        store: wiring.database,
-        cache: wiring.cache,
-        gate: wiring.gate,
-        clock: holdfast::ports::SystemClock,
-    };
+    let admin =
+        Admin { store: wiring.database, cache: wiring.cache, gate: wiring.gate, clock: holdfast::ports::SystemClock };
     let sku = sku.map(|sku| holdfast::domain::ids::Sku::parse(sku).unwrap());
-    let SwitchResult::Done(buckets) = admin.switch(&shop.activity.id, sku.as_ref(), on_sale, "olivia", "test").await.unwrap()
+    let SwitchResult::Done(buckets) =
+        admin.switch(&shop.activity.id, sku.as_ref(), on_sale, "olivia", "test").await.unwrap()
     else {
         unreachable!("the activity is preheated")
     };

@@ -2,8 +2,8 @@ use holdfast::{
     domain::time::UnixMillis,
     ports::{Clock as _, SystemClock},
 };
-use servers::{Fault, FaultKind};
 use serde_json::{Value, json};
+use servers::{Fault, FaultKind};
 
 use crate::shop::{SKU, Shop, code};
 
@@ -17,7 +17,11 @@ async fn flush(shop: &Shop) {
 }
 
 fn same_order(first: &Value, again: &(u16, Value)) {
-    assert_eq!((again.0, &again.1["order_no"], &again.1["replayed"]), (200, &first["order_no"], &json!(true)), "{again:?}");
+    assert_eq!(
+        (again.0, &again.1["order_no"], &again.1["replayed"]),
+        (200, &first["order_no"], &json!(true)),
+        "{again:?}"
+    );
 }
 
 #[tokio::test]
@@ -129,4 +133,3 @@ async fn an_expired_token_still_names_its_order_and_admits_nothing() {
         assert_eq!(shop.available().await, 9);
     }
 }
-

@@ -93,7 +93,7 @@ impl Shop {
             gate: self.backend.wiring.gate.clone(),
             clock: SystemClock,
         };
-        use_case.run(tokio::time::Instant::now() + std::time::Duration::from_secs(60)).await.unwrap()
+        use_case.run(tokio::time::Instant::now() + std::time::Duration::from_mins(1)).await.unwrap()
     }
 
     /// Every message that waits in the roll-back queue, settled as the consumer does; answers how many.
