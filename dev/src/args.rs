@@ -107,7 +107,7 @@ impl Common {
             port,
             latency: Duration::from_millis(self.latency_ms),
             redis_url: self.redis_url.clone(),
-            redis_deadline: Duration::from_millis(self.redis_deadline_ms),
+            redis_deadline_ms: self.redis_deadline_ms,
             reconcile_every: Duration::from_secs(self.reconcile_every_s),
             fulfil,
         }

@@ -39,8 +39,8 @@ pub struct StackOptions {
     pub latency: Duration,
     /// A Redis that is there already, as `redis://…`. One is started if there is none.
     pub redis_url: Option<String>,
-    /// How long one call of Redis may take.
-    pub redis_deadline: Duration,
+    /// How long one call of Redis may take, in milliseconds.
+    pub redis_deadline_ms: u64,
     /// Interval of the reconciliation.
     pub reconcile_every: Duration,
     /// Whether order events are taken from their queue, as fulfilment would.
@@ -73,12 +73,12 @@ impl Stack {
             urls: vec![url],
             cluster: false,
             password: None,
-            deadline_ms: u64::try_from(options.redis_deadline.as_millis()).unwrap_or(u64::MAX),
+            deadline_ms: options.redis_deadline_ms,
         });
         let backend = Backend::start(Options {
             latency: options.latency,
             redis,
-            redis_deadline: options.redis_deadline,
+            redis_deadline_ms: options.redis_deadline_ms,
             visibility: VISIBILITY,
         })
         .await?;

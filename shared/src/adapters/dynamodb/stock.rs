@@ -50,12 +50,10 @@ impl StockStore for Database {
         mark: &ChangeMark,
     ) -> Result<Option<StockItem>, Fault> {
         const OPERATION: &str = "set the sale switch";
-        let change = Change::update(
-            Key::stock(activity, sku, bucket),
-            &format!("SET #on_sale = :on_sale, {NEXT_VERSION}"),
-        )
-        .only_if("attribute_exists(#pk) AND #on_sale <> :on_sale")
-        .value("on_sale", AttributeValue::Bool(on_sale));
+        let change =
+            Change::update(Key::stock(activity, sku, bucket), &format!("SET #on_sale = :on_sale, {NEXT_VERSION}"))
+                .only_if("attribute_exists(#pk) AND #on_sale <> :on_sale")
+                .value("on_sale", AttributeValue::Bool(on_sale));
         match self.write(OPERATION, &self.tables.table, set_mark(change, mark)).await? {
             Written::Done(item) | Written::Refused(item) => {
                 let there = item.filter(|item| !item.is_empty());
