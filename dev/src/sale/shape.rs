@@ -57,13 +57,16 @@ impl Shape {
         }
         let scaled = |model: u64| (requests * model / MODEL_REQUESTS).max(1);
         let units = units.unwrap_or_else(|| scaled(MODEL_UNITS));
-        let buyers = buyers.unwrap_or_else(|| scaled(MODEL_BUYERS));
-        if buyers == 0 || units == 0 {
+        if buyers == Some(0) || units == 0 {
             return Err("--buyers and --units must be at least 1".to_owned());
         }
-        let sellable = (units + SMALL_STOCK.iter().sum::<u64>()).min(buyers);
-        let queries = sellable * QUERIES_PER_TEN_ORDERS / 10;
         let garbage = requests * GARBAGE_PERCENT / 100;
+        let queries_of = |orders: u64| orders * QUERIES_PER_TEN_ORDERS / 10;
+        let on_sale = units + SMALL_STOCK.iter().sum::<u64>();
+        // A small sale has relatively more units of the small SKUs, and so fewer buyers find room.
+        let room = requests.saturating_sub(garbage + queries_of(on_sale)) * 10 / 21;
+        let buyers = buyers.unwrap_or_else(|| scaled(MODEL_BUYERS).min(room).max(1));
+        let queries = queries_of(on_sale.min(buyers));
         let needed = 2 * buyers + queries + garbage;
         // What is left goes to double clicks, lost replies and, whatever remains, to replays.
         let Some(spare) = requests.checked_sub(needed) else {
