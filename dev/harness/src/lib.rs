@@ -4,6 +4,7 @@
 
 pub mod contract;
 pub mod events;
+pub mod faulty;
 pub mod http;
 pub mod sample;
 
