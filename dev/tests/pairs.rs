@@ -217,11 +217,7 @@ impl Round {
 
     async fn reconcile(&self, saboteur: Saboteur) {
         let wiring = self.backend.wiring.clone();
-        let run = Reconcile {
-            store: wiring.database,
-            gate: Faulty { inner: wiring.gate, saboteur },
-            clock: Later,
-        };
+        let run = Reconcile { store: wiring.database, gate: Faulty { inner: wiring.gate, saboteur }, clock: Later };
         run.run(Instant::now() + Duration::from_mins(1)).await.unwrap();
     }
 
