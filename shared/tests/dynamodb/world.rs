@@ -47,12 +47,7 @@ impl World {
 
     pub async fn with(options: DynamodbOptions) -> Self {
         let server = Dynamodb::start(options).await.unwrap();
-        let config = aws::loader()
-            .region(Region::from_static("eu-west-1"))
-            .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
-            .endpoint_url(server.endpoint())
-            .load()
-            .await;
+        let config = config(server.endpoint()).await;
         let client = Client::new(&config);
         let database = database(client.clone());
         database.create_tables().await.unwrap();
@@ -100,6 +95,16 @@ impl World {
 /// When the first order of these tests is placed.
 pub fn now() -> UnixMillis {
     UnixMillis::parse("now", "2026-11-29T20:00:00Z").unwrap()
+}
+
+/// What the functions use, at a local endpoint; its connections are its own.
+pub async fn config(endpoint: &str) -> SdkConfig {
+    aws::loader()
+        .region(Region::from_static("eu-west-1"))
+        .credentials_provider(Credentials::new("local", "local", None, None, "tests"))
+        .endpoint_url(endpoint)
+        .load()
+        .await
 }
 
 pub fn database(client: Client) -> Database {
