@@ -2,6 +2,9 @@
 //!
 //! Tests start one each; the runner starts one and serves it.
 
+pub mod contract;
+pub mod events;
+pub mod faulty;
 pub mod http;
 pub mod sample;
 
@@ -33,21 +36,16 @@ pub struct Options {
     pub latency: Duration,
     /// A Redis that is there already; otherwise one is started.
     pub redis: Option<RedisConfig>,
-    /// How long one call of Redis may take. On a machine that also runs the clients and the database,
+    /// How long one call of Redis may take, in milliseconds. On a machine that also runs the clients and the database,
     /// more than on AWS.
-    pub redis_deadline: Duration,
+    pub redis_deadline_ms: u64,
     /// How long a message that was received stays hidden.
     pub visibility: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            latency: Duration::ZERO,
-            redis: None,
-            redis_deadline: Duration::from_secs(1),
-            visibility: Duration::from_secs(30),
-        }
+        Self { latency: Duration::ZERO, redis: None, redis_deadline_ms: 1_000, visibility: Duration::from_secs(30) }
     }
 }
 
@@ -81,19 +79,14 @@ impl Backend {
     pub async fn start(options: Options) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let dynamodb = Dynamodb::start(DynamodbOptions { latency: Duration::ZERO, conflicts: true }).await?;
         let sqs = Sqs::start().await?;
-        let (redis, redis_config) = match options.redis {
-            Some(config) => (None, config),
-            None => {
-                let redis = Redis::start(RedisOptions::default()).await?;
-                let config = RedisConfig {
-                    urls: vec![redis.url().to_owned()],
-                    cluster: false,
-                    password: None,
-                    deadline: options.redis_deadline,
-                };
-                (Some(redis), config)
-            }
-        };
+        let redis = if options.redis.is_none() { Some(Redis::start(RedisOptions::default()).await?) } else { None };
+        let started = redis.as_ref().map(|redis| RedisConfig {
+            urls: vec![redis.url().to_owned()],
+            cluster: false,
+            password: None,
+            deadline_ms: options.redis_deadline_ms,
+        });
+        let redis_config = options.redis.or(started).ok_or("no Redis")?;
         let sdk = Clients::new(dynamodb.endpoint(), sqs.endpoint()).await;
         let database = Database::new(sdk.dynamodb.clone(), sdk.tables.clone());
         database.create_tables().await?;

@@ -86,11 +86,8 @@ impl Handler {
             PreheatResult::Done(progress) => {
                 let complete = progress.buckets.iter().all(|(_, state)| *state != LoadState::Pending);
                 tracing::info!(activity = %id, operator = operator.log_id(), complete, "preheat");
-                let buckets: Vec<Value> = progress
-                    .buckets
-                    .iter()
-                    .map(|(bucket, state)| json!({"bucket": bucket, "state": state}))
-                    .collect();
+                let buckets: Vec<Value> =
+                    progress.buckets.iter().map(|(bucket, state)| json!({"bucket": bucket, "state": state})).collect();
                 let body = json!({
                     "activity": id, "version": progress.version, "complete": complete, "buckets": buckets
                 });
@@ -135,7 +132,8 @@ fn expected(request: &Request) -> Result<Expected, Problem> {
     match (header(IF_NONE_MATCH), header(IF_MATCH)) {
         (Some("*"), None) => Ok(Expected::Absent),
         (None, Some(tag)) => {
-            let version = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).and_then(|tag| tag.parse().ok());
+            let version =
+                tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).and_then(|tag| tag.parse().ok());
             let never = || Problem::new(412, "precondition_failed", "The activity has another version.");
             version.map(Expected::Version).ok_or_else(never)
         }

@@ -122,7 +122,9 @@ fn problem_of(refusal: Refusal) -> Problem {
         Refusal::NotStarted => Problem::new(409, "not_started", "The sale has not started."),
         Refusal::Ended => Problem::new(410, "ended", "The sale is over."),
         Refusal::Frozen => Problem::new(503, "frozen", "Sales are paused.").retry_after(RETRY_UNAVAILABLE_S),
-        Refusal::Limited => Problem::new(429, "limited", "Too many orders at once. Try again.").retry_after(RETRY_LIMITED_S),
+        Refusal::Limited => {
+            Problem::new(429, "limited", "Too many orders at once. Try again.").retry_after(RETRY_LIMITED_S)
+        }
         Refusal::LimitReached(orders) => {
             Problem::new(409, "limit_reached", "You have as many as one buyer may have.").with_orders(orders)
         }

@@ -67,9 +67,7 @@ impl Handler {
                 http::ok(200, &BareOrder { order_no: &order_no, status: CONFIRMING })
             }
             Some(OrderView::Aborted(tombstone)) => match &tombstone.placement {
-                Some(placement) => {
-                    http::ok(200, &OrderDocument::of_placement(placement, Status::Aborted, false))
-                }
+                Some(placement) => http::ok(200, &OrderDocument::of_placement(placement, Status::Aborted, false)),
                 None => http::ok(200, &BareOrder { order_no: &tombstone.order_no, status: Status::Aborted.as_str() }),
             },
         })
@@ -77,7 +75,8 @@ impl Handler {
 
     async fn orders(&self, request: &Request) -> Result<Response<Body>, Problem> {
         let (activity, buyer) = (http::activity(request)?, http::caller(request)?);
-        let orders = self.use_case.orders(&activity, &buyer).await.map_err(unavailable)?.ok_or_else(unknown_activity)?;
+        let orders =
+            self.use_case.orders(&activity, &buyer).await.map_err(unavailable)?.ok_or_else(unknown_activity)?;
         let orders: Vec<OrderDocument<'_>> = orders.iter().map(|order| OrderDocument::of(order, false)).collect();
         Ok(http::ok(200, &json!({"orders": orders})))
     }

@@ -84,9 +84,7 @@ impl Handler {
         match read_change(record) {
             Ok(change) => self.use_case.run(change).await,
             Err(problem) => {
-                tracing::error!(
-                    sequence_number = sequence_number(record), problem, alarm = true, "poison_record"
-                );
+                tracing::error!(sequence_number = sequence_number(record), problem, alarm = true, "poison_record");
                 self.dead_letters.send_dead_letter(&record.to_string()).await
             }
         }
@@ -100,7 +98,8 @@ fn sequence_number(record: &Value) -> String {
 /// # Errors
 /// Why the record cannot be read.
 fn read_change(record: &Value) -> Result<Change, String> {
-    let Record { event_id, dynamodb } = Deserialize::deserialize(record).map_err(|e: serde_json::Error| e.to_string())?;
+    let Record { event_id, dynamodb } =
+        Deserialize::deserialize(record).map_err(|e: serde_json::Error| e.to_string())?;
     let image = |image: Option<Value>| {
         let image = image.filter(|image| image.as_object().is_some_and(|fields| !fields.is_empty()));
         image.map(|image| read_image(&image)).transpose().map_err(|error| error.to_string())

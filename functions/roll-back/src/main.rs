@@ -1,3 +1,6 @@
+// The future of a batch of settlements nests deep.
+#![recursion_limit = "256"]
+
 use std::sync::Arc;
 
 use aws_lambda_events::sqs::SqsEvent;

@@ -29,23 +29,25 @@ type Slot = Arc<tokio::sync::Mutex<Option<Entry>>>;
 /// Cheap to clone; clones share the entries.
 pub struct ActivityCache<S> {
     store: S,
+    lifetime: Duration,
+    stale_lifetime: Duration,
     slots: Arc<Mutex<HashMap<ActivityId, Slot>>>,
 }
 
 impl<S: Clone> Clone for ActivityCache<S> {
     fn clone(&self) -> Self {
-        Self { store: self.store.clone(), slots: Arc::clone(&self.slots) }
+        Self { store: self.store.clone(), slots: Arc::clone(&self.slots), ..*self }
     }
 }
 
 impl<S: ActivityStore> ActivityCache<S> {
     pub fn new(store: S) -> Self {
-        Self { store, slots: Arc::default() }
+        Self { store, lifetime: LIFETIME, stale_lifetime: STALE_LIFETIME, slots: Arc::default() }
     }
 
     /// The activity, at most [`LIFETIME`] old.
     pub async fn get(&self, id: &ActivityId) -> Result<Option<Arc<Activity>>, Fault> {
-        self.fetch(id, LIFETIME).await
+        self.fetch(id, self.lifetime).await
     }
 
     /// The activity as the database has it now: after Redis named another version.
@@ -72,7 +74,7 @@ impl<S: ActivityStore> ActivityCache<S> {
             }
             Err(fault) => match entry.as_ref() {
                 Some((loaded_at, Some(activity)))
-                    if lifetime > Duration::ZERO && loaded_at.elapsed() < STALE_LIFETIME =>
+                    if lifetime > Duration::ZERO && loaded_at.elapsed() < self.stale_lifetime =>
                 {
                     Ok(Some(Arc::clone(activity)))
                 }
@@ -148,10 +150,10 @@ mod tests {
         ActivityId::parse(text).unwrap()
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn many_requests_ask_once_and_an_entry_lives_for_its_lifetime() {
         let store = Arc::new(Counting::default());
-        let cache = ActivityCache::new(Arc::clone(&store));
+        let mut cache = ActivityCache::new(Arc::clone(&store));
         let sale = id("sale");
         let all = futures_util::future::join_all((0..50).map(|_| cache.get(&sale))).await;
         assert!(all.into_iter().all(|found| found.unwrap().is_some()));
@@ -159,27 +161,28 @@ mod tests {
         assert!(cache.get(&id("none")).await.unwrap().is_none());
         assert!(cache.get(&id("none")).await.unwrap().is_none());
         assert_eq!(store.reads.load(Ordering::SeqCst), 2, "absence is remembered too");
-        tokio::time::advance(LIFETIME + Duration::from_millis(1)).await;
+        cache.lifetime = Duration::ZERO;
         cache.get(&sale).await.unwrap();
         assert_eq!(store.reads.load(Ordering::SeqCst), 3);
+        cache.lifetime = LIFETIME;
         cache.reload(&sale).await.unwrap();
         assert_eq!(store.reads.load(Ordering::SeqCst), 4);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_silent_database_is_bridged_for_a_while_but_never_on_reload() {
         let store = Arc::new(Counting::default());
-        let cache = ActivityCache::new(Arc::clone(&store));
+        let mut cache = ActivityCache::new(Arc::clone(&store));
         cache.get(&id("sale")).await.unwrap();
         store.broken.store(true, Ordering::SeqCst);
-        tokio::time::advance(LIFETIME * 2).await;
+        cache.lifetime = Duration::from_nanos(1);
         assert!(cache.get(&id("sale")).await.unwrap().is_some());
         assert!(cache.reload(&id("sale")).await.is_err());
-        tokio::time::advance(STALE_LIFETIME).await;
+        cache.stale_lifetime = Duration::ZERO;
         assert!(cache.get(&id("sale")).await.is_err());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_number_of_entries_is_bounded() {
         let cache = ActivityCache::new(Arc::new(Counting::default()));
         for n in 0..CAPACITY * 2 + 10 {

@@ -1,6 +1,6 @@
 //! What operators do: save an activity, preheat it, freeze and unfreeze.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::future::{join_all, try_join_all};
 use serde::Serialize;
 
 use crate::{
@@ -181,24 +181,27 @@ where
     }
 
     async fn open_stock(&self, activity: &Activity, operator: &str) -> Result<(), Fault> {
-        let (now, mark) = (self.clock.now(), &mark(operator, "preheat"));
-        let items = activity.skus.iter().flat_map(|offer| {
-            split(&offer.sku, offer.stock, activity.buckets).into_iter().map(move |(bucket, units)| StockItem {
-                activity: activity.id.clone(),
-                sku: offer.sku.clone(),
-                bucket,
-                allotted: units,
-                available: units,
-                version: 1,
-                on_sale: true,
-                changed_at: now,
+        let (now, mark) = (self.clock.now(), mark(operator, "preheat"));
+        let items: Vec<StockItem> = activity
+            .skus
+            .iter()
+            .flat_map(|offer| {
+                split(&offer.sku, offer.stock, activity.buckets).into_iter().map(|(bucket, units)| StockItem {
+                    activity: activity.id.clone(),
+                    sku: offer.sku.clone(),
+                    bucket,
+                    allotted: units,
+                    available: units,
+                    version: 1,
+                    on_sale: true,
+                    changed_at: now,
+                })
             })
-        });
-        stream::iter(items)
-            .map(|item| async move { self.store.open_stock(&item, mark).await })
-            .buffer_unordered(PARALLEL)
-            .try_for_each(|_| async { Ok(()) })
-            .await
+            .collect();
+        for some in items.chunks(PARALLEL) {
+            try_join_all(some.iter().map(|item| self.store.open_stock(item, &mark))).await?;
+        }
+        Ok(())
     }
 
     async fn load(&self, activity: &Activity, bucket: Bucket) -> Result<LoadState, Fault> {
@@ -236,27 +239,23 @@ where
         if sku.is_some_and(|sku| activity.offer(sku).is_none()) {
             return Ok(SwitchResult::UnknownSku);
         }
-        let skus: Vec<&Sku> = activity
-            .skus
-            .iter()
-            .map(|offer| &offer.sku)
-            .filter(|offered| sku.is_none_or(|sku| sku == *offered))
-            .collect();
+        let all = activity.skus.iter().map(|offer| offer.sku.clone());
+        let skus: Vec<Sku> = sku.map_or_else(|| all.collect(), |sku| vec![sku.clone()]);
         let verb = if on_sale { "unfreeze" } else { "freeze" };
-        let mark = &mark(operator, &format!("{verb}: {reason}"));
-        let (activity, skus) = (&activity, &skus);
-        let switches = stream::iter(activity.buckets.all())
-            .map(|bucket| self.switch_bucket(activity, skus, bucket, on_sale, mark))
-            .buffered(PARALLEL)
-            .collect()
-            .await;
+        let mark = mark(operator, &format!("{verb}: {reason}"));
+        let buckets: Vec<Bucket> = activity.buckets.all().collect();
+        let mut switches = Vec::with_capacity(buckets.len());
+        for some in buckets.chunks(PARALLEL) {
+            let switching = some.iter().map(|bucket| self.switch_bucket(&activity, &skus, *bucket, on_sale, &mark));
+            switches.extend(join_all(switching).await);
+        }
         Ok(SwitchResult::Done(switches))
     }
 
     async fn switch_bucket(
         &self,
         activity: &Activity,
-        skus: &[&Sku],
+        skus: &[Sku],
         bucket: Bucket,
         on_sale: bool,
         mark: &ChangeMark,

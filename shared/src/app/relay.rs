@@ -78,7 +78,8 @@ pub fn audit_row(
     event_id: String,
 ) -> Option<AuditRow> {
     let last_version = before.as_ref().map_or(0, |stock| stock.item.version);
-    let subject = after.as_ref().or(before.as_ref())?.item.clone();
+    let ((Some(subject), _) | (None, Some(subject))) = (&after, &before) else { return None };
+    let subject = subject.item.clone();
     let next = after.as_ref().is_some_and(|stock| stock.item.version == last_version + 1);
     let mark = after.as_ref().and_then(|stock| stock.mark.clone()).filter(|_| next);
     Some(AuditRow {
@@ -104,9 +105,9 @@ mod tests {
         stock::Operation,
     };
 
-    fn stock(version: u64, marked: bool) -> Option<MarkedStock> {
+    fn stock(version: u64, marked: bool) -> MarkedStock {
         let mark = ChangeMark { operation: Operation::Order, operator: "place-order".into(), reference: "X".into() };
-        Some(MarkedStock {
+        MarkedStock {
             item: StockItem {
                 activity: ActivityId::parse("sale").unwrap(),
                 sku: Sku::parse("a").unwrap(),
@@ -118,19 +119,19 @@ mod tests {
                 changed_at: UnixMillis::new(1),
             },
             mark: marked.then_some(mark),
-        })
+        }
     }
 
     #[test]
     fn only_a_marked_change_to_the_next_version_is_tracked() {
         let rows = [
-            (stock(1, true), stock(2, true), Some(Operation::Order), 2),
-            (None, stock(1, true), Some(Operation::Order), 1),
-            (stock(1, true), stock(1, true), None, 1),
-            (stock(1, true), stock(3, true), None, 3),
-            (stock(2, true), stock(1, true), None, 1),
-            (stock(1, true), stock(2, false), None, 2),
-            (stock(4, true), None, None, 4),
+            (Some(stock(1, true)), Some(stock(2, true)), Some(Operation::Order), 2),
+            (None, Some(stock(1, true)), Some(Operation::Order), 1),
+            (Some(stock(1, true)), Some(stock(1, true)), None, 1),
+            (Some(stock(1, true)), Some(stock(3, true)), None, 3),
+            (Some(stock(2, true)), Some(stock(1, true)), None, 1),
+            (Some(stock(1, true)), Some(stock(2, false)), None, 2),
+            (Some(stock(4, true)), None, None, 4),
         ];
         for (before, after, operation, version) in rows {
             let row = audit_row(before, after, UnixMillis::new(5), "e".into()).unwrap();

@@ -2,7 +2,7 @@
 //! claims only, never from a body or a header.
 
 use lambda_http::{
-    Body, Request, RequestExt as _, RequestPayloadExt as _, Response,
+    Body, Request, RequestExt as _, Response,
     http::{HeaderValue, StatusCode, header},
     request::RequestContext,
 };

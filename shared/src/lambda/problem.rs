@@ -22,8 +22,8 @@ pub struct Problem {
     pub code: &'static str,
     pub detail: String,
     pub retry_after_s: Option<u32>,
-    /// The buyer's orders in the scope, for `limit_reached`.
-    pub orders: Vec<OrderNo>,
+    /// The buyer's orders in the scope, for `limit_reached` only.
+    pub orders: Option<Vec<OrderNo>>,
 }
 
 #[derive(Serialize)]
@@ -34,8 +34,8 @@ struct Document<'a> {
     code: &'a str,
     detail: &'a str,
     request_id: &'a str,
-    #[serde(skip_serializing_if = "<[OrderNo]>::is_empty")]
-    orders: &'a [OrderNo],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    orders: Option<&'a [OrderNo]>,
 }
 
 impl Problem {
@@ -45,7 +45,7 @@ impl Problem {
         if let Some((end, _)) = detail.char_indices().nth(DETAIL_MAX_CHARS) {
             detail.truncate(end);
         }
-        Self { status, code, detail, retry_after_s: None, orders: Vec::new() }
+        Self { status, code, detail, retry_after_s: None, orders: None }
     }
 
     #[must_use]
@@ -56,7 +56,8 @@ impl Problem {
     /// Infrastructure failed. The same request may be sent again.
     #[must_use]
     pub fn unavailable() -> Self {
-        Self::new(503, "unavailable", "Something this needs does not answer. Try again.").retry_after(RETRY_UNAVAILABLE_S)
+        Self::new(503, "unavailable", "Something this needs does not answer. Try again.")
+            .retry_after(RETRY_UNAVAILABLE_S)
     }
 
     #[must_use]
@@ -66,7 +67,7 @@ impl Problem {
 
     #[must_use]
     pub fn with_orders(self, orders: Vec<OrderNo>) -> Self {
-        Self { orders, ..self }
+        Self { orders: Some(orders), ..self }
     }
 
     /// The answer, for the request with this id.
@@ -80,7 +81,7 @@ impl Problem {
             code: self.code,
             detail: &self.detail,
             request_id,
-            orders: &self.orders,
+            orders: self.orders.as_deref(),
         };
         // Strings and numbers only: this cannot fail.
         let mut response = Response::new(Body::Text(serde_json::to_string(&document).unwrap_or_default()));
