@@ -11,4 +11,5 @@ mod races;
 mod stock;
 mod stream;
 mod units;
+mod unprocessed;
 mod world;
