@@ -13,8 +13,8 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     start_log(&cli);
     let done = match cli.command {
-        Command::Serve(serve) => commands::serve(serve).await.map(|()| true),
-        Command::Sale(sale) => commands::sale(sale).await,
+        Command::Serve(serve) => Box::pin(commands::serve(serve)).await.map(|()| true),
+        Command::Sale(sale) => Box::pin(commands::sale(sale)).await,
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

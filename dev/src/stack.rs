@@ -28,7 +28,7 @@ const ROLL_BACK_POLLERS: usize = 2;
 /// Tasks that stand in for fulfilment.
 const FULFILMENT_READERS: usize = 4;
 /// How long a received roll-back message stays hidden, as in the template.
-const VISIBILITY: Duration = Duration::from_secs(120);
+const VISIBILITY: Duration = Duration::from_mins(2);
 
 /// What can be set when the stack starts.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::functions::{Functions, HttpFunction, QueueFunction, ScheduledFunction, StreamFunction};
 
 /// Time that one reconciliation run has, as its function has on AWS.
-const RECONCILE_TIME: Duration = Duration::from_secs(240);
+const RECONCILE_TIME: Duration = Duration::from_mins(4);
 
 /// All functions on these clients.
 #[must_use]

@@ -50,12 +50,14 @@ pub(super) fn within_limits(snapshot: &Snapshot) -> Check {
         }
     }
     if !snapshot.activity.keeps_quota {
-        for ((buyer, scope), units) in guards.iter().filter(|(scope, units)| **units > 0 && !live.contains_key(*scope)) {
+        for ((buyer, scope), units) in guards.iter().filter(|(scope, units)| **units > 0 && !live.contains_key(*scope))
+        {
             violations.push(format!("the guard of {buyer} in {scope} says {units}, and no live order is there"));
         }
     }
     let most = live.values().max().copied().unwrap_or(0);
-    let numbers = format!("{} buyers and scopes with live orders, at most {most} units in one; the limit is {limit}", live.len());
+    let numbers =
+        format!("{} buyers and scopes with live orders, at most {most} units in one; the limit is {limit}", live.len());
     Check::new("2", "no buyer has more than the limit", numbers, violations)
 }
 
@@ -71,10 +73,10 @@ pub(super) fn takes_once(snapshot: &Snapshot) -> Check {
         }
     }
     let mut violations = Vec::new();
-    let mut takes = 0;
+    let mut count = 0;
     for (order_no, order) in snapshot.committed() {
         for (key, units) in &order.parts {
-            takes += 1;
+            count += 1;
             let commits = taken.remove(&(order_no.as_str(), key)).unwrap_or_default();
             if commits != [i64::from(*units)] {
                 violations.push(format!("{order_no} took {units} {} in bucket {}: audited {commits:?}", key.0, key.1));
@@ -89,23 +91,30 @@ pub(super) fn takes_once(snapshot: &Snapshot) -> Check {
         }
     }
     for ((order_no, key), units) in taken {
-        violations.push(format!("{} in bucket {}: {units:?} units went to {order_no}, which has no such part", key.0, key.1));
+        violations
+            .push(format!("{} in bucket {}: {units:?} units went to {order_no}, which has no such part", key.0, key.1));
     }
-    let (mut deducted, mut returned) = (0, 0);
+    let records: Vec<bool> =
+        snapshot.gate.iter().flatten().flat_map(|(_, content)| content.records.values().map(|r| r.deducted)).collect();
+    let deducted = records.iter().filter(|deducted| **deducted).count();
+    let returned = records.len() - deducted;
+    violations.extend(ahead(snapshot));
+    let numbers = format!("{count} takes, each committed once; {deducted} records deducted, {returned} given back");
+    Check::new("4", "each take of an order commits once and is given back once at most", numbers, violations)
+}
+
+/// Records of a higher rank than their order has reached.
+fn ahead(snapshot: &Snapshot) -> Vec<String> {
+    let mut violations = Vec::new();
     for (bucket, content) in snapshot.gate.iter().flatten() {
         for (order_no, record) in &content.records {
-            if record.deducted { deducted += 1 } else { returned += 1 }
-            let reached = snapshot.orders.get(order_no);
-            let allowed = reached.is_none_or(|order| {
-                let live = order.is_live();
-                let take = order.take.max(1);
-                record.take < take || (record.take == take && (record.deducted || !live || order.held_in(*bucket).is_empty()))
-            });
-            if !allowed {
+            let Some(order) = snapshot.orders.get(order_no) else { continue };
+            let take = order.take.max(1);
+            let may_be_returned = !order.is_live() || order.held_in(*bucket).is_empty();
+            if record.take > take || (record.take == take && !record.deducted && !may_be_returned) {
                 violations.push(format!("{order_no} in bucket {bucket}: its record is ahead of the order"));
             }
         }
     }
-    let numbers = format!("{takes} takes, each committed once; {deducted} records deducted, {returned} given back");
-    Check::new("4", "each take of an order commits once and is given back once at most", numbers, violations)
+    violations
 }

@@ -42,7 +42,10 @@ pub(super) fn not_oversold(snapshot: &Snapshot) -> Check {
         for stock in rows.iter().filter_map(|row| row.after) {
             instants += 1;
             if stock.available < 0 || stock.available > i64::try_from(stock.allotted).unwrap_or(i64::MAX) {
-                violations.push(format!("{sku} in bucket {bucket}: {} available at version {}", stock.available, stock.version));
+                violations.push(format!(
+                    "{sku} in bucket {bucket}: {} available at version {}",
+                    stock.available, stock.version
+                ));
             }
         }
     }
@@ -97,7 +100,10 @@ fn database_sums(snapshot: &Snapshot) -> Vec<String> {
         .map(|(key, item)| {
             let (sku, bucket) = key;
             let (available, allotted) = (item.available, item.allotted);
-            format!("{sku} in bucket {bucket}: {available} available, {} in live orders, {allotted} allotted", units(key))
+            format!(
+                "{sku} in bucket {bucket}: {available} available, {} in live orders, {allotted} allotted",
+                units(key)
+            )
         })
         .collect();
     for (sku, bucket) in live.keys().filter(|key| !snapshot.stock.contains_key(*key)) {

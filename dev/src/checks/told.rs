@@ -53,7 +53,8 @@ pub(super) fn check(snapshot: &Snapshot, submissions: &[Submission]) -> Check {
         if told.accepted {
             accepted += 1;
             if !exists_as_told(order, told) {
-                violations.push(format!("{} was told to {} as accepted and is not stored so", told.order_no, told.buyer));
+                violations
+                    .push(format!("{} was told to {} as accepted and is not stored so", told.order_no, told.buyer));
             }
             continue;
         }

@@ -168,9 +168,9 @@ fn authorize(
         return Ok(None);
     }
     let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let identity = authorizer.check(header, at.as_second()).map_err(|_| {
-        reply::challenge(StatusCode::UNAUTHORIZED, "Unauthorized", "Bearer error=\"invalid_token\"")
-    })?;
+    let identity = authorizer
+        .check(header, at.as_second())
+        .map_err(|_| reply::challenge(StatusCode::UNAUTHORIZED, "Unauthorized", "Bearer error=\"invalid_token\""))?;
     if matched.route.access == Access::Operator && !identity.scopes.iter().any(|scope| scope == OPERATE_SCOPE) {
         let challenge = "Bearer scope=\"holdfast/operate\" error=\"insufficient_scope\"";
         return Err(reply::challenge(StatusCode::FORBIDDEN, "Forbidden", challenge));

@@ -83,15 +83,13 @@ fn match_pattern(pattern: &'static str, path: &str) -> Option<BTreeMap<&'static 
     loop {
         match (expected.next(), given.next()) {
             (None, None) => return Some(parameters),
-            (Some(expected), Some(given)) => {
-                match expected.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
-                    Some(name) if !given.is_empty() => {
-                        parameters.insert(name, percent_decode(given));
-                    }
-                    None if expected == given => {}
-                    _ => return None,
+            (Some(expected), Some(given)) => match expected.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+                Some(name) if !given.is_empty() => {
+                    parameters.insert(name, percent_decode(given));
                 }
-            }
+                None if expected == given => {}
+                _ => return None,
+            },
             _ => return None,
         }
     }
@@ -159,7 +157,9 @@ mod tests {
 
     #[test]
     fn broken_escapes_stay_as_they_are() {
-        for (text, decoded) in [("%", "%"), ("%4", "%4"), ("%zz", "%zz"), ("%41%", "A%"), ("%ff", "\u{fffd}"), ("a", "a")] {
+        for (text, decoded) in
+            [("%", "%"), ("%4", "%4"), ("%zz", "%zz"), ("%41%", "A%"), ("%ff", "\u{fffd}"), ("a", "a")]
+        {
             assert_eq!(percent_decode(text), decoded);
         }
     }

@@ -22,7 +22,8 @@ pub fn record_json(record: &Record, stream_arn: &str) -> Value {
         if let Some(time) = change.approximate_creation_date_time {
             body.insert("ApproximateCreationDateTime".to_owned(), json!(time.as_secs_f64()));
         }
-        for (name, image) in [("Keys", &change.keys), ("NewImage", &change.new_image), ("OldImage", &change.old_image)] {
+        for (name, image) in [("Keys", &change.keys), ("NewImage", &change.new_image), ("OldImage", &change.old_image)]
+        {
             if let Some(image) = image {
                 body.insert(name.to_owned(), item_json(image));
             }

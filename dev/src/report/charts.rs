@@ -118,10 +118,10 @@ fn scale(most: f64, unit: &str) -> String {
 }
 
 fn figure(title: &str, height: f64, body: &str, series: &[Series]) -> String {
-    let keys: String = series
-        .iter()
-        .map(|series| format!("<span class=\"key\"><i class=\"{}\"></i>{}</span>", series.class, series.name))
-        .collect();
+    let mut keys = String::new();
+    for series in series {
+        let _ = write!(keys, "<span class=\"key\"><i class=\"{}\"></i>{}</span>", series.class, series.name);
+    }
     format!(
         "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">{body}</svg><div>{keys}</div></figure>\n",
         escape(title),

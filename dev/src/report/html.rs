@@ -70,11 +70,12 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>Sale: {title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>Sale: {title}</h1>\n"
     )?;
-    let (class, verdict) = if report.holds() { ("good", "Everything holds.") } else { ("bad", "Not everything holds.") };
-    write!(
+    let (class, verdict) =
+        if report.holds() { ("good", "Everything holds.") } else { ("bad", "Not everything holds.") };
+    writeln!(
         page,
         "<p><strong class=\"{class}\">{verdict}</strong> {} buyers, {} buckets, strategy {}, seed {}, {} ms added to \
-         every call of DynamoDB, {} connections.</p>\n",
+         every call of DynamoDB, {} connections.</p>",
         shape.buyers,
         settings.buckets,
         escape(&settings.strategy),
@@ -87,7 +88,8 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     stock(page, report)?;
     checks(page, "Invariants", &report.checks)?;
     let small = &report.one_home;
-    let title = format!("Small sale: {} units in 8 buckets, all buyers at home in bucket {}", small.offered, small.bucket);
+    let title =
+        format!("Small sale: {} units in 8 buckets, all buyers at home in bucket {}", small.offered, small.bucket);
     checks(page, &title, &small.checks)?;
     settled(page, report)?;
     page.push_str("</body>\n</html>\n");
@@ -190,7 +192,8 @@ fn stock(page: &mut String, report: &Report) -> std::fmt::Result {
          <th class=\"n\">deducted</th></tr>",
     );
     for row in &report.stock {
-        let (free, held) = row.gate.map_or(("–".to_owned(), "–".to_owned()), |(f, h)| (f.to_string(), h.to_string()));
+        let (free, held) =
+            row.gate.map_or(("–".to_owned(), "–".to_owned()), |(f, h)| (f.to_string(), h.to_string()));
         write!(
             page,
             "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
@@ -235,7 +238,11 @@ fn settled(page: &mut String, report: &Report) -> std::fmt::Result {
         page,
         "<h2>Afterwards</h2>\n<p>Queues and stream were empty after {:.1} s: {} stream records ({} calls failed), {} \
          roll-back messages. The stores differed in {} places before the reconciliations.</p>\n<table>",
-        settled.drained_s, settled.stream_records, settled.stream_failures, settled.roll_backs, settled.differences_before
+        settled.drained_s,
+        settled.stream_records,
+        settled.stream_failures,
+        settled.roll_backs,
+        settled.differences_before
     )?;
     for (index, run) in settled.reconciliations.iter().enumerate() {
         write!(

@@ -33,7 +33,11 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
         report.throughput(),
         measured.peak_per_100_ms
     )?;
-    writeln!(out, "\n  {:<12} {:>8} {:>9} {:>9} {:>9} {:>9}", "call", "count", "P50 ms", "P99 ms", "P99.9 ms", "max ms")?;
+    writeln!(
+        out,
+        "\n  {:<12} {:>8} {:>9} {:>9} {:>9} {:>9}",
+        "call", "count", "P50 ms", "P99 ms", "P99.9 ms", "max ms"
+    )?;
     for row in &measured.latencies {
         writeln!(
             out,
@@ -75,7 +79,8 @@ fn stock(out: &mut String, report: &Report) -> std::fmt::Result {
         "SKU", "bucket", "allotted", "available", "live", "free", "deducted"
     )?;
     for row in &report.stock {
-        let gate = row.gate.map_or_else(|| "       -         -".to_owned(), |(free, held)| format!(" {free:>6} {held:>9}"));
+        let gate =
+            row.gate.map_or_else(|| "       -         -".to_owned(), |(free, held)| format!(" {free:>6} {held:>9}"));
         writeln!(
             out,
             "  {:<8} {:>6} {:>9} | {:>9} {:>6} |{gate}",

@@ -292,11 +292,7 @@ struct Patience {
 
 impl Patience {
     fn new(buyer: u32) -> Self {
-        Self {
-            until: Instant::now() + PATIENCE,
-            factor: 1.0,
-            random: fastrand::Rng::with_seed(u64::from(buyer)),
-        }
+        Self { until: Instant::now() + PATIENCE, factor: 1.0, random: fastrand::Rng::with_seed(u64::from(buyer)) }
     }
 
     /// Waits as long as was told or a default, each time longer, never exactly as long as others do;

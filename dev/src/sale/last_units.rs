@@ -12,7 +12,7 @@ use crate::stores::Stores;
 
 /// Most rounds, and how long all of them may take.
 const ROUNDS_MAX: u32 = 60;
-const TIME_MAX: Duration = Duration::from_secs(180);
+const TIME_MAX: Duration = Duration::from_mins(3);
 /// Buyers who ask for each unit that is left, and most of them in one round.
 const BUYERS_PER_UNIT: usize = 2;
 const BUYERS_MAX: usize = 600;

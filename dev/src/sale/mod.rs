@@ -164,7 +164,8 @@ fn report_panic(ended: Result<(), tokio::task::JoinError>) {
 /// No unit is left while somebody who wanted it was refused.
 fn asked(snapshot: &Snapshot, wanted: &BTreeSet<String>) -> Check {
     let left = snapshot.stock.iter().filter(|((sku, _), item)| item.available > 0 && wanted.contains(sku));
-    let violations = left.map(|((sku, bucket), item)| format!("{} {sku} left in bucket {bucket}", item.available)).collect();
+    let violations =
+        left.map(|((sku, bucket), item)| format!("{} {sku} left in bucket {bucket}", item.available)).collect();
     let available: i64 = snapshot.stock.values().map(|item| item.available).sum();
     let numbers = format!("{available} units left in all; buyers without one remain for {} SKUs", wanted.len());
     Check::new("asked", "no unit is left unsold while buyers ask", numbers, violations)
@@ -184,7 +185,10 @@ async fn events(stack: &Stack, snapshot: &Snapshot) -> Result<Check, StartError>
         placed.filter(|event| !arrived.events.contains(event)).map(|event| format!("no event {event}")).collect();
     let [roll_back, relay] = stack.dead_letters().await?;
     if roll_back + relay + arrived.unreadable > 0 {
-        violations.push(format!("dead letters: roll-back {roll_back}, relay {relay}; unreadable events {}", arrived.unreadable));
+        violations.push(format!(
+            "dead letters: roll-back {roll_back}, relay {relay}; unreadable events {}",
+            arrived.unreadable
+        ));
     }
     let numbers = format!("{} events, {} of them delivered again", arrived.events.len(), arrived.repeated);
     Ok(Check::new("events", "every order is told to fulfilment", numbers, violations))

@@ -113,17 +113,17 @@ impl Plan {
         let burst = usize::try_from(shape.buyers * BURST_PERCENT / 100).unwrap_or(0);
         let mut sequence: Vec<Visit> = orders.by_ref().take(burst).collect();
         let known = sequence.clone();
-        let mut seen = 0;
-        sequence.extend(second_wave(shape, &mut orders, &mut random, |random| buyer_of(&known, &mut seen, random)));
+        let mut place = 0;
+        sequence.extend(second_wave(shape, &mut orders, &mut random, |random| buyer_of(&known, &mut place, random)));
         sequence.extend(orders);
         Self { visits: in_slots(scatter(sequence, garbage(shape, &mut random), &mut random)) }
     }
 }
 
 /// A buyer who has come before: mostly those of the burst, one after the other.
-fn buyer_of(known: &[Visit], seen: &mut usize, random: &mut fastrand::Rng) -> u32 {
-    *seen += 1 + random.usize(..3);
-    match known.get(*seen % known.len().max(1)) {
+fn buyer_of(known: &[Visit], place: &mut usize, random: &mut fastrand::Rng) -> u32 {
+    *place += 1 + random.usize(..3);
+    match known.get(*place % known.len().max(1)) {
         Some(Visit::Order { buyer, .. }) => *buyer,
         _ => 0,
     }

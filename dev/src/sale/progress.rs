@@ -25,7 +25,8 @@ impl Progress {
     pub fn start(requests: u64, crowd: Arc<Crowd>) -> Self {
         let bar = ProgressBar::new(requests);
         // The template is a literal that parses; if it ever does not, the default bar is good enough.
-        if let Ok(style) = ProgressStyle::with_template("{elapsed:>4} {bar:40} {human_pos}/{human_len} requests, {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{elapsed:>4} {bar:40} {human_pos}/{human_len} requests, {msg}")
+        {
             bar.set_style(style);
         }
         let ticking = tokio::spawn(follow(bar.clone(), requests, crowd));

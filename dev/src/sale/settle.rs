@@ -12,7 +12,7 @@ use crate::checks::agreement;
 use crate::stack::{Stack, StartError};
 
 /// How long queues and stream may take to run empty.
-const DRAIN_LIMIT: Duration = Duration::from_secs(300);
+const DRAIN_LIMIT: Duration = Duration::from_mins(5);
 const POLL: Duration = Duration::from_millis(200);
 /// Idle reads of the stream that show that nothing is under way.
 const IDLE_READS: u64 = 3;

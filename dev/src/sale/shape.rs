@@ -64,7 +64,7 @@ impl Shape {
         let queries_of = |orders: u64| orders * QUERIES_PER_TEN_ORDERS / 10;
         let on_sale = units + SMALL_STOCK.iter().sum::<u64>();
         // A small sale has relatively more units of the small SKUs, and so fewer buyers find room.
-        let room = requests.saturating_sub(garbage + queries_of(on_sale)) * 10 / 21;
+        let room = requests.saturating_sub(garbage + queries_of(on_sale)) * 100 / 209;
         let buyers = buyers.unwrap_or_else(|| scaled(MODEL_BUYERS).min(room).max(1));
         let queries = queries_of(on_sale.min(buyers));
         let needed = 2 * buyers + queries + garbage;
@@ -78,7 +78,18 @@ impl Shape {
         let lost_replies = (buyers * LOST_REPLY_PERCENT / 100).min(spare / 4);
         let replays = spare - 2 * double_clicks - lost_replies;
         let tokens = buyers + double_clicks;
-        Ok(Self { requests, buyers, units, tokens, orders: buyers, double_clicks, lost_replies, replays, queries, garbage })
+        Ok(Self {
+            requests,
+            buyers,
+            units,
+            tokens,
+            orders: buyers,
+            double_clicks,
+            lost_replies,
+            replays,
+            queries,
+            garbage,
+        })
     }
 }
 
@@ -97,7 +108,11 @@ mod tests {
         ] {
             let shape = Shape::of(requests, buyers, units).unwrap();
             let Shape { tokens, orders, double_clicks, lost_replies, replays, queries, garbage, .. } = shape;
-            assert_eq!(tokens + orders + double_clicks + lost_replies + replays + queries + garbage, requests, "{shape:?}");
+            assert_eq!(
+                tokens + orders + double_clicks + lost_replies + replays + queries + garbage,
+                requests,
+                "{shape:?}"
+            );
             assert_eq!(garbage, requests / 50);
         }
         let model = Shape::of(126_000, None, None).unwrap();

@@ -124,7 +124,8 @@ mod tests {
 
     #[test]
     fn counters_records_and_marks_are_read_and_what_cannot_be_is_kept() {
-        let counters = fields(&[("@version", "3"), ("free:a", "-1"), ("sold:a", "4"), ("allotted:a", "3"), ("free:b", "x")]);
+        let counters =
+            fields(&[("@version", "3"), ("free:a", "-1"), ("sold:a", "4"), ("allotted:a", "3"), ("free:b", "x")]);
         let order = "03PMZ9TWHB6V08WN8MG9SWRMDG";
         let records = fields(&[
             ("#", "1"),

@@ -128,7 +128,8 @@ async fn each_route_reaches_its_function_with_the_access_that_it_asks_for() {
 #[tokio::test]
 async fn unknown_routes_are_the_gateways_404_whoever_asks() {
     let fixture = Fixture::start().await;
-    for line in ["GET /", "GET /v1", "PATCH /v1/activities/sale", "GET /dev/login", "POST /v1/activities/sale/orders/"] {
+    for line in ["GET /", "GET /v1", "PATCH /v1/activities/sale", "GET /dev/login", "POST /v1/activities/sale/orders/"]
+    {
         for headers in ["", &fixture.bearer(&["operator"])] {
             let (status, answer) = fixture.call(line, headers, "").await;
             assert_eq!((status, body(&answer)), (404, json!({ "message": "Not Found" })), "{line}");

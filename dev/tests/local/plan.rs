@@ -68,7 +68,8 @@ fn the_first_burst_and_the_peaks_have_470_requests_in_a_slot() {
 #[test]
 fn queries_come_among_orders_at_two_point_three_to_one() {
     let (shape, plan) = plan(126_000, 1);
-    let is_query = |visit: &Visit| matches!(visit, Visit::SeeActivity | Visit::SeeOrder { .. } | Visit::SeeOrders { .. });
+    let is_query =
+        |visit: &Visit| matches!(visit, Visit::SeeActivity | Visit::SeeOrder { .. } | Visit::SeeOrders { .. });
     let first = plan.visits.iter().position(|(_, visit)| is_query(visit)).unwrap();
     let last = plan.visits.iter().rposition(|(_, visit)| is_query(visit)).unwrap();
     let orders = plan.visits[first..=last].iter().filter(|(_, visit)| matches!(visit, Visit::Order { .. })).count();
