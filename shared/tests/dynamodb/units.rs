@@ -67,9 +67,13 @@ impl Intercept for Meter {
     ) -> Result<(), BoxError> {
         let Some(Ok(output)) = context.output_or_error() else { return Ok(()) };
         if let Some(output) = output.downcast_ref::<TransactWriteItemsOutput>() {
-            output.consumed_capacity().iter().for_each(|consumed| self.add(consumed));
+            for consumed in output.consumed_capacity() {
+                self.add(consumed);
+            }
         } else if let Some(output) = output.downcast_ref::<PutItemOutput>() {
-            output.consumed_capacity().iter().for_each(|consumed| self.add(consumed));
+            if let Some(consumed) = output.consumed_capacity() {
+                self.add(consumed);
+            }
         }
         Ok(())
     }

@@ -48,8 +48,12 @@ impl Intercept for Busy {
         if left.is_ok() {
             let tables = input.request_items.as_mut().unwrap();
             asked.clone_from(tables);
-            tables.values_mut().for_each(|wanted| wanted.keys.truncate(1));
-            asked.values_mut().for_each(|wanted| drop(wanted.keys.remove(0)));
+            for wanted in tables.values_mut() {
+                wanted.keys.truncate(1);
+            }
+            for wanted in asked.values_mut() {
+                wanted.keys.remove(0);
+            }
             asked.retain(|_, wanted| !wanted.keys.is_empty());
         }
         Ok(())
