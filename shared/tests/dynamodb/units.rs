@@ -70,10 +70,9 @@ impl Intercept for Meter {
             for consumed in output.consumed_capacity() {
                 self.add(consumed);
             }
-        } else if let Some(output) = output.downcast_ref::<PutItemOutput>() {
-            if let Some(consumed) = output.consumed_capacity() {
-                self.add(consumed);
-            }
+        } else if let Some(consumed) = output.downcast_ref::<PutItemOutput>().and_then(PutItemOutput::consumed_capacity)
+        {
+            self.add(consumed);
         }
         Ok(())
     }
