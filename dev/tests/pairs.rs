@@ -205,9 +205,10 @@ impl Round {
         for message in messages {
             let saboteur = Saboteur::at(rng.u32(..STEPS), Strike::ALL[rng.usize(..Strike::ALL.len())]);
             let wiring = self.backend.wiring.clone();
+            let store = Faulty { inner: wiring.database, saboteur: saboteur.clone() };
             let consumer = RollBackOrder {
-                cache: wiring.cache,
-                store: Faulty { inner: wiring.database, saboteur: saboteur.clone() },
+                cache: ActivityCache::new(store.clone()),
+                store,
                 gate: Faulty { inner: wiring.gate, saboteur },
                 clock: SystemClock,
             };

@@ -1,6 +1,6 @@
 //! How the tables are called: conditional writes of one item, consistent reads in batches, pages.
 
-use std::error::Error;
+use std::{collections::BTreeSet, error::Error};
 
 use aws_sdk_dynamodb::{
     error::{BoxError, ProvideErrorMetadata, SdkError},
@@ -132,9 +132,14 @@ impl Database {
         Ok(got.item)
     }
 
-    /// The items of the main table under these keys (each named once), consistently. Keys without an
-    /// item are left out.
-    pub async fn get_all(&self, operation: &'static str, keys: Vec<Key>) -> Result<Vec<Item>, Fault> {
+    /// The items of the main table under these keys, consistently. Keys without an item are left out.
+    pub async fn get_all(
+        &self,
+        operation: &'static str,
+        keys: impl Iterator<Item = Key> + Send,
+    ) -> Result<Vec<Item>, Fault> {
+        // The service refuses a key that is named twice.
+        let keys: BTreeSet<Key> = keys.collect();
         let mut items = Vec::with_capacity(keys.len());
         let mut keys = keys.into_iter().map(Key::into_item);
         loop {

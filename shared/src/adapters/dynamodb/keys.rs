@@ -46,7 +46,7 @@ const ORDER_SORT: &str = "O";
 const VERSION_DIGITS: usize = 20;
 
 /// The primary key of an item.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     pub pk: String,
     pub sk: String,

@@ -56,9 +56,7 @@ impl OrderStore for Database {
 
     async fn orders(&self, order_nos: &[OrderNo]) -> Result<Vec<Stored>, Fault> {
         const OPERATION: &str = "read orders";
-        // The service refuses a key that is named twice.
-        let once: BTreeSet<_> = order_nos.iter().collect();
-        let items = self.get_all(OPERATION, once.into_iter().map(Key::order).collect()).await?;
+        let items = self.get_all(OPERATION, order_nos.iter().map(Key::order)).await?;
         items.into_iter().map(read_stored).collect::<Result<_, _>>().map_err(bad_item(OPERATION))
     }
 

@@ -6,11 +6,12 @@ use super::{
     Database,
     calls::{Written, bad_item},
     change::Change,
-    codec::{BadItem, Item, decode, encode, number, text, text_of, whole},
+    codec::{BadItem, Item, check_format, decode, encode, number, text, text_of, whole},
     keys::{self, Key},
 };
 use crate::{
     domain::{
+        FORMAT,
         activity::Activity,
         ids::{ActivityId, Bucket, Sku},
         stock::{ChangeMark, StockItem},
@@ -32,13 +33,13 @@ impl StockStore for Database {
 
     async fn bucket_stock(&self, activity: &Activity, bucket: Bucket) -> Result<Vec<StockItem>, Fault> {
         let keys = activity.skus.iter().map(|offer| Key::stock(&activity.id, &offer.sku, bucket));
-        self.read_stock("read a bucket's stock", keys.collect()).await
+        self.read_stock("read a bucket's stock", keys).await
     }
 
     async fn stock(&self, activity: &Activity, skus: &[Sku]) -> Result<Vec<StockItem>, Fault> {
         let buckets = activity.buckets.all();
         let keys = skus.iter().flat_map(|sku| buckets.clone().map(|bucket| Key::stock(&activity.id, sku, bucket)));
-        self.read_stock("read stock", keys.collect()).await
+        self.read_stock("read stock", keys).await
     }
 
     async fn set_on_sale(
@@ -52,7 +53,8 @@ impl StockStore for Database {
         const OPERATION: &str = "set the sale switch";
         let change =
             Change::update(Key::stock(activity, sku, bucket), &format!("SET #on_sale = :on_sale, {NEXT_VERSION}"))
-                .only_if("attribute_exists(#pk) AND #on_sale <> :on_sale")
+                .only_if("#format = :format AND #on_sale <> :on_sale")
+                .value("format", number(FORMAT))
                 .value("on_sale", AttributeValue::Bool(on_sale));
         match self.write(OPERATION, &self.tables.table, set_mark(change, mark)).await? {
             Written::Done(item) | Written::Refused(item) => {
@@ -68,7 +70,8 @@ impl StockStore for Database {
             Key::stock(&item.activity, &item.sku, item.bucket),
             &format!("SET #available = :available, {NEXT_VERSION}"),
         )
-        .only_if("#version = :version")
+        .only_if("#format = :format AND #version = :version")
+        .value("format", number(FORMAT))
         .value("available", number(available))
         .value("version", number(item.version));
         match self.write(OPERATION, &self.tables.table, set_mark(change, mark)).await? {
@@ -76,6 +79,7 @@ impl StockStore for Database {
             // The SDK repeats a call whose answer was lost: then it finds what it did itself.
             Written::Refused(Some(there)) => {
                 let corrected = (item.version + 1, available);
+                check_format(&there).map_err(bad_item(OPERATION))?;
                 let found = whole(&there, keys::VERSION).and_then(|it| Ok((it, whole(&there, keys::AVAILABLE)?)));
                 Ok(found.map_err(bad_item(OPERATION))? == corrected && read_mark(&there).as_ref() == Some(mark))
             }
@@ -85,7 +89,11 @@ impl StockStore for Database {
 }
 
 impl Database {
-    async fn read_stock(&self, operation: &'static str, keys: Vec<Key>) -> Result<Vec<StockItem>, Fault> {
+    async fn read_stock(
+        &self,
+        operation: &'static str,
+        keys: impl Iterator<Item = Key> + Send,
+    ) -> Result<Vec<StockItem>, Fault> {
         let items = self.get_all(operation, keys).await?;
         items.into_iter().map(decode).collect::<Result<_, _>>().map_err(bad_item(operation))
     }

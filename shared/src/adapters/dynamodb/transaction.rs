@@ -84,6 +84,8 @@ impl Database {
                 _ => return Err(witness.fault(OPERATION, error)),
             };
             match cancelled {
+                // Also after an attempt in doubt: should that one still arrive, the claim that follows
+                // every refusal decides between the two.
                 Cancelled::Outcome(commit) => return Ok(commit),
                 Cancelled::MayPass => {}
                 Cancelled::Broken(what) => return Err(witness.fault(OPERATION, what)),
@@ -127,7 +129,7 @@ fn charge_guard(order: &Order, charge: &Charge, limit_max: u32) -> Change {
         (keys::ORDER_NO.to_owned(), text(placement.order_no.as_str())),
         (keys::UNITS.to_owned(), number(charge.units)),
     ]);
-    let counted = "#units <= :room AND size(#orders) < :placements";
+    let counted = "#format = :format AND #units <= :room AND size(#orders) < :placements";
     // The first order of a scope finds no guard; it must keep the limit all the same.
     let condition = if room >= 0 { format!("attribute_not_exists(#pk) OR ({counted})") } else { counted.to_owned() };
     Change::update(
@@ -155,7 +157,8 @@ fn take_stock(order: &Order, sku: &Sku, bucket: Bucket, units: u64) -> Change {
         Key::stock(&placement.activity, sku, bucket),
         &format!("SET #available = #available - :units, {NEXT_VERSION}"),
     )
-    .only_if("attribute_exists(#pk) AND #on_sale = :on_sale AND #available >= :units")
+    .only_if("#format = :format AND #on_sale = :on_sale AND #available >= :units")
+    .value("format", number(FORMAT))
     .value("units", number(units))
     .value("on_sale", AttributeValue::Bool(true));
     set_mark(change, &mark)
@@ -173,7 +176,10 @@ fn classify(actions: &[Action], reasons: &[CancellationReason]) -> Cancelled {
         match (action, reason.code().unwrap_or(NO_OBJECTION)) {
             (_, NO_OBJECTION) => {}
             (Action::Order, CONDITION_FAILED) => return Cancelled::Outcome(Commit::Exists),
-            (Action::Guard, CONDITION_FAILED) => limited = true,
+            // A guard in another format has not been counted right: that is no refusal.
+            (Action::Guard, CONDITION_FAILED) => {
+                limited |= reason.item().is_none_or(|guard| codec::check_format(guard).is_ok());
+            }
             (Action::Stock(sku, bucket, units), CONDITION_FAILED) => match stock_refusal(reason.item(), *units) {
                 Some(StockRefusal::Frozen) => frozen = true,
                 Some(StockRefusal::Short) => short.push((sku.clone(), *bucket)),
@@ -212,4 +218,107 @@ fn stock_refusal(item: Option<&Item>, units: u64) -> Option<StockRefusal> {
 
 fn codes(reasons: &[CancellationReason]) -> Vec<&str> {
     reasons.iter().map(|reason| reason.code().unwrap_or(NO_OBJECTION)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stock item as the reason of its action tells it.
+    fn stored(on_sale: bool, available: u64) -> Item {
+        Item::from([
+            (keys::FORMAT.to_owned(), number(FORMAT)),
+            (keys::ON_SALE.to_owned(), AttributeValue::Bool(on_sale)),
+            (keys::AVAILABLE.to_owned(), number(available)),
+        ])
+    }
+
+    fn of_another_format() -> Item {
+        Item::from([(keys::FORMAT.to_owned(), number(FORMAT + 1))])
+    }
+
+    fn reason(code: &str, item: Option<Item>) -> CancellationReason {
+        CancellationReason::builder().code(code).set_item(item).build()
+    }
+
+    /// The order, one guard, two units of stock in each of two buckets; one letter for each reason.
+    fn verdict(reasons: &str) -> Cancelled {
+        let stock = |bucket| Action::Stock(Sku::parse("a").unwrap(), Bucket::new(bucket).unwrap(), 2);
+        let reason = |letter| match letter {
+            '-' => reason("None", None),
+            'x' => reason(CONDITION_FAILED, None),
+            'f' => reason(CONDITION_FAILED, Some(stored(false, 0))),
+            'F' => reason(CONDITION_FAILED, Some(stored(false, 9))),
+            's' => reason(CONDITION_FAILED, Some(stored(true, 1))),
+            'e' => reason(CONDITION_FAILED, Some(stored(true, 2))),
+            '2' => reason(CONDITION_FAILED, Some(of_another_format())),
+            'c' => reason("TransactionConflict", None),
+            't' => reason("ThrottlingError", None),
+            'p' => reason("ProvisionedThroughputExceeded", None),
+            'v' => reason("ValidationError", None),
+            _ => reason("ItemCollectionSizeLimitExceeded", None),
+        };
+        let reasons: Vec<_> = reasons.chars().map(reason).collect();
+        classify(&[Action::Order, Action::Guard, stock(0), stock(1)], &reasons)
+    }
+
+    fn short(buckets: &[u16]) -> Cancelled {
+        let part = |bucket: &u16| (Sku::parse("a").unwrap(), Bucket::new(*bucket).unwrap());
+        Cancelled::Outcome(Commit::Short(buckets.iter().map(part).collect()))
+    }
+
+    #[test]
+    fn every_reason_by_itself() {
+        let rows = [
+            ("x---", Cancelled::Outcome(Commit::Exists)),
+            ("-x--", Cancelled::Outcome(Commit::LimitReached)),
+            // Never put on sale there.
+            ("--x-", short(&[0])),
+            ("---s", short(&[1])),
+            ("--f-", Cancelled::Outcome(Commit::Frozen)),
+            ("---F", Cancelled::Outcome(Commit::Frozen)),
+        ];
+        for (reasons, expected) in rows {
+            assert_eq!(verdict(reasons), expected, "{reasons}");
+        }
+        for at in 0..4 {
+            for code in ['c', 't', 'p', 'v', '?'] {
+                let reasons: String = (0..4).map(|action| if action == at { code } else { '-' }).collect();
+                let may_pass = verdict(&reasons) == Cancelled::MayPass;
+                assert_eq!(may_pass, "ctp".contains(code), "{reasons}");
+                assert_eq!(matches!(verdict(&reasons), Cancelled::Broken(_)), !may_pass, "{reasons}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_several_reasons_the_first_in_precedence_counts() {
+        let rows = [
+            ("xxss", Cancelled::Outcome(Commit::Exists)),
+            ("xcct", Cancelled::Outcome(Commit::Exists)),
+            ("xv??", Cancelled::Outcome(Commit::Exists)),
+            ("-xct", Cancelled::MayPass),
+            ("-cfs", Cancelled::MayPass),
+            ("cxss", Cancelled::MayPass),
+            ("--pv", Cancelled::MayPass),
+            ("-xfs", Cancelled::Outcome(Commit::LimitReached)),
+            ("-x-v", Cancelled::Outcome(Commit::LimitReached)),
+            ("--fs", Cancelled::Outcome(Commit::Frozen)),
+            ("--sf", Cancelled::Outcome(Commit::Frozen)),
+            ("--vf", Cancelled::Outcome(Commit::Frozen)),
+            ("--xs", short(&[0, 1])),
+            ("--sv", short(&[0])),
+        ];
+        for (reasons, expected) in rows {
+            assert_eq!(verdict(reasons), expected, "{reasons}");
+        }
+    }
+
+    #[test]
+    fn reasons_that_do_not_add_up_are_no_business_result() {
+        // Enough and on sale, yet refused; written in another format; a reason too few or too many.
+        for reasons in ["--e-", "--2-", "-2--", "----", "x--", "x----", ""] {
+            assert!(matches!(verdict(reasons), Cancelled::Broken(_)), "{reasons}");
+        }
+    }
 }
