@@ -1,5 +1,6 @@
 //! The whole system in this process: servers, functions, gateway, pollers and schedule.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -204,6 +205,12 @@ impl Stack {
         let queues = &self.backend.queues;
         let (roll_back, fulfilment) = (queues.roll_back_url.as_deref(), queues.fulfilment_url.as_deref());
         Ok(self.messages(roll_back.unwrap_or_default()).await? + self.messages(fulfilment.unwrap_or_default()).await?)
+    }
+
+    /// Calls of the database so far by operation, those that it refused included.
+    #[must_use]
+    pub fn database_calls(&self) -> BTreeMap<String, u64> {
+        self.backend.dynamodb.control().counts()
     }
 
     /// The keys of order tokens.
