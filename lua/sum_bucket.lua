@@ -17,9 +17,6 @@ local sentinel = redis.pcall('HGET', KEYS[2], '#')
 if state.err or (type(sentinel) == 'table' and sentinel.err) then
   return BAD_DATA
 end
-if not state[1] or not sentinel then
-  return { 'sums' }
-end
 local counters, skus = {}, {}
 for index = 1, #state, 2 do
   counters[state[index]] = state[index + 1]
@@ -29,6 +26,9 @@ for index = 1, #state, 2 do
   end
 end
 table.sort(skus)
+if not counters['@version'] or not sentinel then
+  return { 'sums' }
+end
 
 local deducted = {}
 -- In pages, because all at once would need as much memory again. Nothing changes while a script

@@ -4,11 +4,12 @@
 -- Entries that a bucket's ledger keeps, about.
 local LEDGER_ENTRIES = 10000
 
--- A whole number within 2^53, where Lua's numbers cease to be exact.
+-- A whole number below 2^53: from there on Lua's numbers are not exact, and a greater one would be
+-- read as a neighbour.
 local function whole(text)
   if text and #text <= 16 and string.find(text, '^%-?%d+$') then
     local number = tonumber(text)
-    if number <= 9007199254740992 and number >= -9007199254740992 then
+    if number < 9007199254740992 and number > -9007199254740992 then
       return number
     end
   end

@@ -1,0 +1,226 @@
+//! Data that the scripts cannot read: an outcome, and nothing is changed.
+
+use holdfast::{
+    domain::order::{Placement, Take},
+    ports::{Deducted, Effect, Fault, OrderGate, PlaceAnswer, Restocked, Restored, StockGate, Undone},
+};
+use redis::cmd;
+
+use super::support::{Sale, World, allotment, bucket, mark_field, now, part, record_text, units};
+
+/// A loaded bucket in which Alice has an order and Bob is about to place one.
+struct Scene {
+    sale: Sale,
+    old: Placement,
+    new: Placement,
+}
+
+async fn scene(world: &World) -> Scene {
+    let sale = world.sale(1, &[("a", 9)]).await;
+    let old = sale.placement("alice", 1, &[("a", 2)]);
+    assert_eq!(world.place(&sale, &old).await, PlaceAnswer::Admitted(vec![2]));
+    let new = sale.placement("alice", 2, &[("a", 1)]);
+    Scene { sale, old, new }
+}
+
+fn told<T: std::fmt::Debug>(result: Result<T, Fault>) -> bool {
+    result.is_err_and(|fault| fault.effect == Effect::None && fault.chain().contains("unreadable data"))
+}
+
+/// Which operations say that they cannot read what is there.
+async fn complaints(world: &World, Scene { sale, old, new }: &Scene) -> Vec<&'static str> {
+    let (gate, activity, id, home) = (&world.gate, &sale.activity, &sale.activity.id, bucket(0));
+    let mut complaints = Vec::new();
+    let mut note = |name, bad: bool| complaints.extend(bad.then_some(name));
+    note("place", world.place(sale, new).await == PlaceAnswer::BadData);
+    note("replay", world.place(sale, old).await == PlaceAnswer::BadData);
+    note("deduct", gate.deduct(activity, new, home, &units(&[("a", 1)])).await.unwrap() == Deducted::BadData);
+    note("change", gate.deduct(activity, old, home, &units(&[("a", 1)])).await.unwrap() == Deducted::BadData);
+    note("undo", gate.undo(activity, old, home).await.unwrap() == Undone::BadData);
+    let restock = gate.restock(activity, &old.order_no, home, Take::FIRST, false).await;
+    note("restock", matches!(restock, Ok(Restocked::BadData)) || told(restock));
+    let restore = gate.restore(activity, old, home, Take::SECOND, &[part(0, "a", 1)]).await.unwrap();
+    note("restore", restore == Restored::BadData);
+    note("sync_allotment", told(gate.sync_allotment(id, home, &[allotment("a", 20, 9, true)]).await));
+    note("read_bucket", told(gate.read_bucket(activity, home).await));
+    note("list_records", told(gate.list_records(id, home, 0).await));
+    note("sum_bucket", told(gate.sum_bucket(activity, home, true).await));
+    note("preheat", told(gate.preheat(activity, home, &sale.allotments, now()).await));
+    note("look", gate.look(activity, new, &[home]).await.unwrap()[0].free.is_empty());
+    note("marked", told(gate.marked(activity, old).await));
+    let newer = holdfast::domain::activity::Activity { version: 5, ..activity.clone() };
+    note("sync_control", told(gate.sync_control(&newer, home, now()).await));
+    complaints
+}
+
+pub async fn a_key_of_another_type_is_bad_data_and_nothing_changes(world: &World) {
+    let moving = ["place", "deduct", "change", "undo", "restock", "restore", "sync_allotment"];
+    for key in ["bucket", "orders", "ledger"] {
+        let scene = scene(world).await;
+        let keys = scene.sale.keys(0);
+        let name = match key {
+            "bucket" => &keys.bucket,
+            "orders" => &keys.orders,
+            _ => &keys.ledger,
+        };
+        world.del(name).await;
+        world.raw::<()>(cmd("RPUSH").arg(name).arg("x")).await;
+        let before = world.dump(&scene.sale, 0).await;
+        let complaints = complaints(world, &scene).await;
+        // A ledger stops what is recorded in it; the others stop everything that reads them.
+        for operation in moving {
+            assert!(complaints.contains(&operation), "{key}: {operation} not in {complaints:?}");
+        }
+        if key != "ledger" {
+            for operation in ["read_bucket", "sum_bucket", "look", "preheat", "sync_control"] {
+                assert!(complaints.contains(&operation), "{key}: {operation} not in {complaints:?}");
+            }
+            assert_eq!(world.dump(&scene.sale, 0).await, before, "{key}");
+        } else {
+            let sale = &scene.sale;
+            assert_eq!(world.counters(sale, 0, "a").await, (7, 2, 9));
+            assert_eq!(world.record(sale, &scene.old, 0).await.unwrap().held, units(&[("a", 2)]));
+        }
+    }
+}
+
+pub async fn garbage_in_any_field_is_bad_data_and_nothing_changes(world: &World) {
+    let record = |edit: fn(&str) -> String| edit;
+    let rows: [(&str, &[&str], &[&str]); 7] = [
+        (
+            "free:a",
+            &["", "x", "1.5", "1e3", "0x10", " 1", "9007199254740993", "99999999999999999999", "nan", "-"],
+            &[
+                "place",
+                "replay",
+                "deduct",
+                "change",
+                "undo",
+                "restock",
+                "restore",
+                "sync_allotment",
+                "sum_bucket",
+                "look",
+            ],
+        ),
+        (
+            "sold:a",
+            &["", "x"],
+            &["place", "deduct", "change", "undo", "restock", "restore", "sync_allotment", "sum_bucket"],
+        ),
+        ("on_sale:a", &["", "yes", "2"], &["place", "deduct", "change", "read_bucket", "look"]),
+        ("allotted:a", &["", "x"], &["sync_allotment", "sum_bucket", "read_bucket"]),
+        ("version:a", &["", "x"], &["sync_allotment", "read_bucket"]),
+        ("@version", &["x", "1.0"], &["place", "replay", "deduct", "change", "sync_control", "read_bucket", "look"]),
+        ("@rate", &["", "fast"], &["place", "replay", "deduct", "look"]),
+    ];
+    for (field, values, expected) in rows {
+        for value in values {
+            let scene = scene(world).await;
+            world.hset(&scene.sale.keys(0).bucket, field, value).await;
+            check(world, &scene, expected, &format!("{field}={value}")).await;
+        }
+    }
+    for field in ["@starts_ms", "@ends_ms", "@second", "@admitted"] {
+        let scene = scene(world).await;
+        world.hset(&scene.sale.keys(0).bucket, field, "soon").await;
+        check(world, &scene, &["place", "replay"], field).await;
+        let scene = self::scene(world).await;
+        world.hdel(&scene.sale.keys(0).bucket, field).await;
+        check(world, &scene, &["place", "replay"], field).await;
+    }
+    let edits = [
+        record(|_| String::new()),
+        record(|_| "D".to_owned()),
+        record(|text| text.replacen("1|", "2|", 1)),
+        record(|text| text.replacen("1|", "0|", 1)),
+        record(|text| text.replacen("|D|1|", "|X|1|", 1)),
+        record(|text| text.replacen("|D|1|", "|D|3|", 1)),
+        record(|text| text.replacen("|a=2|", "|a=-2|", 1)),
+        record(|text| text.replacen("|a=2|", "|a=2,a=2|", 1)),
+        record(|text| text.replacen("|a=2|", "|a=2,|", 1)),
+        record(|text| text.replacen("|a=2|", "|a=2;b=1|", 1)),
+        record(|text| text.replacen("|a=2|", "|a=9999999999|", 1)),
+        record(|text| text.replacen("|a=2|", "|other=2|", 1)),
+        record(|text| text.split('{').next().unwrap_or_default().to_owned()),
+    ];
+    for edit in edits {
+        let scene = scene(world).await;
+        let (key, number) = (scene.sale.keys(0).orders, scene.old.order_no.as_str());
+        let text = edit(&world.hget(&key, number).await.unwrap());
+        world.hset(&key, number, &text).await;
+        let expected: &[_] = if text.contains("other") {
+            &["change", "undo", "restock", "restore", "sum_bucket"]
+        } else {
+            &["replay", "change", "undo", "restock", "restore", "sum_bucket"]
+        };
+        check(world, &scene, expected, &text).await;
+    }
+}
+
+async fn check(world: &World, scene: &Scene, expected: &[&str], what: &str) {
+    // Whoever complains leaves everything as it is; the others may do their work.
+    let before = world.dump(&scene.sale, 0).await;
+    for operation in expected.iter().map(|name| name.trim_end_matches('?')) {
+        let complaint = complain_alone(world, scene, operation).await;
+        assert!(complaint, "{what}: {operation} did not complain");
+        assert_eq!(world.dump(&scene.sale, 0).await, before, "{what}: {operation} changed something");
+    }
+}
+
+async fn complain_alone(world: &World, Scene { sale, old, new }: &Scene, operation: &str) -> bool {
+    let (gate, activity, id, home) = (&world.gate, &sale.activity, &sale.activity.id, bucket(0));
+    match operation {
+        "place" => world.place(sale, new).await == PlaceAnswer::BadData,
+        "replay" => world.place(sale, old).await == PlaceAnswer::BadData,
+        "deduct" => gate.deduct(activity, new, home, &units(&[("a", 1)])).await.unwrap() == Deducted::BadData,
+        "change" => gate.deduct(activity, old, home, &units(&[("a", 1)])).await.unwrap() == Deducted::BadData,
+        "undo" => gate.undo(activity, old, home).await.unwrap() == Undone::BadData,
+        "restock" => {
+            let restocked = gate.restock(activity, &old.order_no, home, Take::FIRST, false).await.unwrap();
+            restocked == Restocked::BadData
+        }
+        "restore" => {
+            let parts = [part(0, "a", 1)];
+            gate.restore(activity, old, home, Take::SECOND, &parts).await.unwrap() == Restored::BadData
+        }
+        "sync_allotment" => told(gate.sync_allotment(id, home, &[allotment("a", 20, 9, true)]).await),
+        "read_bucket" => told(gate.read_bucket(activity, home).await),
+        "sum_bucket" => told(gate.sum_bucket(activity, home, true).await),
+        "look" => gate.look(activity, new, &[home]).await.unwrap()[0].free.is_empty(),
+        "sync_control" => {
+            let newer = holdfast::domain::activity::Activity { version: 5, ..activity.clone() };
+            told(gate.sync_control(&newer, home, now()).await)
+        }
+        _ => panic!("unknown operation {operation}"),
+    }
+}
+
+pub async fn a_record_whose_placement_is_garbage_is_bad_data(world: &World) {
+    let scene = scene(world).await;
+    let Scene { sale, old, .. } = &scene;
+    let orders = sale.keys(0).orders;
+    let mark = mark_field(old);
+    let text = record_text("D", Take::FIRST, old.lines_hash.as_str(), "a=2", old);
+    for garbage in [text.replace("\"buyer\"", "\"byer\""), text.replace('{', "["), text.replace("|a=2|", "|a=2|\u{0}")]
+    {
+        world.hset(&orders, old.order_no.as_str(), &garbage).await;
+        check(world, &scene, &["replay", "restock"], &garbage).await;
+        let record = world.gate.record(&sale.activity.id, bucket(0), &old.order_no).await.unwrap();
+        assert!(record.unwrap().is_err());
+        assert_eq!(world.gate.look(&sale.activity, old, &[bucket(0)]).await.unwrap()[0].free, [0_u64; 0]);
+    }
+    world.hset(&orders, old.order_no.as_str(), &text).await;
+    for garbage in [
+        "",
+        "x",
+        "x=1",
+        &format!("{}=1;", old.order_no),
+        &format!("{}=x", old.order_no),
+        &format!("{}1=1", old.order_no),
+    ] {
+        world.hset(&orders, &mark, garbage).await;
+        check(world, &scene, &["place", "replay", "undo", "restock", "restore"], garbage).await;
+        assert!(told(world.gate.marked(&sale.activity, old).await), "{garbage}");
+    }
+}
