@@ -1,6 +1,7 @@
 //! Whole buckets: preheat, allotments, control, sums.
 
 use holdfast::{
+    adapters::redis::keys::CONTROL,
     domain::{money::STOCK_MAX, time::UnixMillis},
     ports::{GateRefusal, OrderGate, PlaceAnswer, Preheated, Restored, StockGate, SumCheck},
 };
@@ -42,7 +43,7 @@ pub async fn a_bucket_without_its_records_is_lost(world: &World) {
         match lost {
             "orders" => world.del(&keys.orders).await,
             "sentinel" => world.hdel(&keys.orders, sentinel()).await,
-            _ => world.hdel(&keys.bucket, "@version").await,
+            _ => world.hdel(&keys.bucket, CONTROL).await,
         }
         assert!(!world.gate.read_bucket(&sale.activity, bucket(0)).await.unwrap().present, "{lost}");
         assert_eq!(world.place(&sale, &sale.placement("bob", 1, &[("a", 1)])).await, PlaceAnswer::MemoryLost, "{lost}");
@@ -115,7 +116,7 @@ pub async fn control_is_taken_when_newer_and_lengthens_lives(world: &World) {
     let after = lives().await;
     assert!(after.iter().zip(&before.1).all(|(after, before)| after > before), "{after:?} {:?}", before.1);
     assert_eq!(after[0], sale.activity.stock_keys_expire_at().get());
-    assert_eq!(world.hget(&keys.bucket, "@rate").await.as_deref(), Some("7"));
+    assert!(world.hget(&keys.bucket, CONTROL).await.unwrap().ends_with("|7"));
     assert_eq!(world.place(&sale, &sale.placement("bob", 1, &[("a", 1)])).await, PlaceAnswer::Admitted(vec![1]));
     let mut stale = sale.clone();
     stale.activity.version = 1;
@@ -149,9 +150,8 @@ pub async fn sums_are_counted_from_records_and_repaired(world: &World) {
     }
     let sums = async |repair| world.gate.sum_bucket(&sale.activity, bucket(0), repair).await.unwrap();
     assert_eq!(sums(false).await, []);
-    let key = sale.keys(0).bucket;
-    world.hset(&key, "free:a", "1601").await;
-    world.hset(&key, "sold:b", "1").await;
+    world.set_sku(&sale, 0, "a", "free", "1601").await;
+    world.set_sku(&sale, 0, "b", "sold", "1").await;
     let check = |name, deducted, allotted, stock| SumCheck { sku: sku(name), deducted, allotted, stock };
     let off = [check("a", 1400, 3000, 1601), check("b", 0, 5, 5)];
     let before = world.dump(&sale, 0).await;
@@ -166,10 +166,10 @@ pub async fn sums_are_counted_from_records_and_repaired(world: &World) {
 
 pub async fn a_lost_bucket_has_no_sums(world: &World) {
     let sale = world.sale(1, &[("a", 5)]).await;
-    world.hset(&sale.keys(0).bucket, "free:a", "4").await;
+    world.set_sku(&sale, 0, "a", "free", "4").await;
     world.hdel(&sale.keys(0).orders, sentinel()).await;
     assert_eq!(world.gate.sum_bucket(&sale.activity, bucket(0), true).await.unwrap(), []);
-    assert_eq!(world.hget(&sale.keys(0).bucket, "free:a").await.as_deref(), Some("4"));
+    assert_eq!(world.hget(&sale.keys(0).bucket, "a").await.as_deref(), Some("4|0|1|5|1"));
 }
 
 pub async fn counters_are_exact_up_to_the_largest_stock(world: &World) {

@@ -39,6 +39,7 @@ macro_rules! on_both {
 
 on_both! {
     bad_data: a_key_of_another_type_is_bad_data_and_nothing_changes, garbage_in_any_field_is_bad_data_and_nothing_changes,
+        a_garbled_record_is_bad_data_and_nothing_changes,
         a_record_whose_placement_is_garbage_is_bad_data;
     bucket: preheating_twice_loads_once, preheating_drops_what_a_lost_bucket_left, a_bucket_without_its_records_is_lost,
         allotments_are_taken_by_version_in_any_order, a_freeze_is_an_allotment_of_a_newer_version,

@@ -54,7 +54,7 @@ pub async fn outcomes_of_deducting_come_in_their_order(world: &World) {
     let same = |answer: Deducted, expected: Deducted| assert_eq!(answer, expected);
 
     world.hset(&keys.orders, &number, "garbage").await;
-    world.hset(&keys.bucket, "on_sale:a", "0").await;
+    world.set_sku(&sale, 1, "a", "on_sale", "0").await;
     world.hdel(&keys.orders, sentinel()).await;
     same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Unusable);
     world.hset(&keys.orders, sentinel(), "1").await;
@@ -71,18 +71,18 @@ pub async fn outcomes_of_deducting_come_in_their_order(world: &World) {
     let before = world.dump(&sale, 1).await;
     same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Frozen);
     same(deduct(world, &sale, &placement, 1, &[("a", 2)]).await, Deducted::Done);
-    world.hset(&keys.bucket, "on_sale:a", "1").await;
+    world.set_sku(&sale, 1, "a", "on_sale", "1").await;
     // It holds 2 already.
     same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Short(vec![7]));
-    world.hset(&keys.bucket, "on_sale:a", "0").await;
+    world.set_sku(&sale, 1, "a", "on_sale", "0").await;
     assert_eq!(world.dump(&sale, 1).await, before);
 
-    world.hset(&keys.bucket, "on_sale:a", "1").await;
+    world.set_sku(&sale, 1, "a", "on_sale", "1").await;
     world.hdel(&keys.orders, &number).await;
     limited_then_short(world, &sale, &placement).await;
-    world.hset(&keys.bucket, "free:a", "-2").await;
+    world.set_sku(&sale, 1, "a", "free", "-2").await;
     same(deduct(world, &sale, &placement, 1, &[("a", 1)]).await, Deducted::Short(vec![0]));
-    world.hset(&keys.bucket, "free:a", "5").await;
+    world.set_sku(&sale, 1, "a", "free", "5").await;
     same(deduct(world, &sale, &placement, 1, &[("a", 5)]).await, Deducted::Done);
 }
 
@@ -90,14 +90,13 @@ async fn limited_then_short(world: &World, sale: &Sale, placement: &Placement) {
     let key = sale.keys(1).bucket;
     for _ in 0..20 {
         let second = world.second(&key).await;
-        world.hset(&key, "@second", &second).await;
-        world.hset(&key, "@admitted", "1").await;
+        world.set_admitted(sale, 1, &second, 1).await;
         let limited = deduct(world, sale, placement, 1, &[("a", 9)]).await;
         let look = world.gate.look(&sale.activity, placement, &[bucket(1)]).await.unwrap();
         if world.second(&key).await == second {
             assert_eq!(limited, Deducted::Limited);
             assert!(look[0].limited);
-            world.hset(&key, "@second", "1").await;
+            world.set_admitted(sale, 1, "1", 0).await;
             assert_eq!(deduct(world, sale, placement, 1, &[("a", 9)]).await, Deducted::Short(vec![5]));
             return;
         }
@@ -135,7 +134,7 @@ pub async fn looking_tells_what_is_free_and_writes_nothing(world: &World) {
     let mut sale = world.sale(4, &[("a", 5), ("b", 2)]).await;
     let placement = submission(&sale, &[("a", 9), ("b", 1)]);
     assert_eq!(deduct(world, &sale, &placement, 1, &[("a", 4)]).await, Deducted::Done);
-    world.hset(&sale.keys(2).bucket, "on_sale:b", "0").await;
+    world.set_sku(&sale, 2, "b", "on_sale", "0").await;
     world.flush(&sale, 3).await;
     let buckets = [bucket(3), bucket(1), bucket(2), bucket(0)];
     let before = [world.dump(&sale, 0).await, world.dump(&sale, 1).await, world.dump(&sale, 2).await];
@@ -155,7 +154,7 @@ pub async fn looking_tells_what_is_free_and_writes_nothing(world: &World) {
     sale.activity.version = 1;
     assert_eq!([world.dump(&sale, 0).await, world.dump(&sale, 1).await, world.dump(&sale, 2).await], before);
     assert!(world.gate.look(&sale.activity, &placement, &[]).await.unwrap().is_empty());
-    world.hset(&sale.keys(0).bucket, "free:a", "-4").await;
+    world.set_sku(&sale, 0, "a", "free", "-4").await;
     assert_eq!(world.gate.look(&sale.activity, &placement, &[bucket(0)]).await.unwrap()[0].free, [0, 2]);
 }
 

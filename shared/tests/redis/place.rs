@@ -32,8 +32,7 @@ async fn refused_in_a_full_second(world: &World, sale: &Sale, placement: &Placem
     let key = sale.keys(0).bucket;
     for _ in 0..20 {
         let second = world.second(&key).await;
-        world.hset(&key, "@second", &second).await;
-        world.hset(&key, "@admitted", &sale.activity.bucket_rate.to_string()).await;
+        world.set_admitted(sale, 0, &second, sale.activity.bucket_rate).await;
         let before = world.dump(sale, 0).await;
         let answer = world.place(sale, placement).await;
         if world.second(&key).await == second {
@@ -69,8 +68,8 @@ pub async fn outcomes_come_in_their_order_and_refusals_write_nothing(world: &Wor
     world.hset(&keys.orders, number, "9|?|").await;
     let other = sale.placement("alice", 2, &[("a", 1)]).order_no;
     world.hset(&keys.orders, &field, &format!("{other}=4")).await;
-    world.hset(&keys.bucket, "on_sale:a", "0").await;
-    world.hset(&keys.bucket, "@ends_ms", &now().plus_ms(-1).get().to_string()).await;
+    world.set_sku(&sale, 0, "a", "on_sale", "0").await;
+    world.set_control(&sale, 0, "ends_ms", &now().plus_ms(-1).get().to_string()).await;
     world.hdel(&keys.orders, sentinel()).await;
     refused(world, &sale, &placement, MemoryLost).await;
 
@@ -92,20 +91,20 @@ pub async fn outcomes_come_in_their_order_and_refusals_write_nothing(world: &Wor
 
     world.hdel(&keys.orders, number).await;
     refused_in_a_full_second(world, &sale, &placement, Refused(Ended)).await;
-    world.hset(&keys.bucket, "@starts_ms", &now().plus_ms(HOUR_MS).get().to_string()).await;
+    world.set_control(&sale, 0, "starts_ms", &now().plus_ms(HOUR_MS).get().to_string()).await;
     refused_in_a_full_second(world, &sale, &placement, Refused(NotStarted)).await;
-    world.hset(&keys.bucket, "@starts_ms", "0").await;
-    world.hset(&keys.bucket, "@ends_ms", &now().plus_ms(HOUR_MS).get().to_string()).await;
+    world.set_control(&sale, 0, "starts_ms", "0").await;
+    world.set_control(&sale, 0, "ends_ms", &now().plus_ms(HOUR_MS).get().to_string()).await;
     refused_in_a_full_second(world, &sale, &placement, Refused(Frozen)).await;
-    world.hset(&keys.bucket, "on_sale:a", "1").await;
+    world.set_sku(&sale, 0, "a", "on_sale", "1").await;
     refused_in_a_full_second(world, &sale, &placement, Refused(Limited)).await;
-    world.hset(&keys.bucket, "@second", "1").await;
+    world.set_admitted(&sale, 0, "1", 0).await;
     refused(world, &sale, &placement, Refused(LimitReached(vec![other]))).await;
     world.hdel(&keys.orders, &field).await;
     refused(world, &sale, &placement, Short(vec![1])).await;
-    world.hset(&keys.bucket, "free:a", "-3").await;
+    world.set_sku(&sale, 0, "a", "free", "-3").await;
     refused(world, &sale, &placement, Short(vec![0])).await;
-    world.hset(&keys.bucket, "free:a", "2").await;
+    world.set_sku(&sale, 0, "a", "free", "2").await;
     assert_eq!(world.place(&sale, &placement).await, Admitted(vec![2]));
 }
 
@@ -189,7 +188,7 @@ pub async fn the_rate_counts_admissions_of_one_second(world: &World) {
             assert!(matches!(answers[1], Short(_)), "{answers:?}");
             assert_eq!(answers[5], Refused(Limited));
             // The next second has its own.
-            world.hset(&key, "@second", "1").await;
+            world.set_admitted(&sale, 0, "1", 0).await;
             assert_eq!(world.place(&sale, &sale.placement("late", 9, &[("a", 1)])).await, Admitted(vec![1]));
             return;
         }

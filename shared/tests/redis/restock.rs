@@ -87,7 +87,7 @@ pub async fn a_flushed_bucket_gets_the_record_only(world: &World) {
     let placement = placed(world, &sale, &[("a", 2)]).await;
     world.hdel(&sale.keys(0).orders, sentinel()).await;
     assert_eq!(restock(world, &sale, &placement, Take::FIRST, false).await, Restocked::RecordOnly);
-    assert_eq!(world.hget(&sale.keys(0).bucket, "free:a").await.as_deref(), Some("7"));
+    assert_eq!(world.hget(&sale.keys(0).bucket, "a").await.as_deref(), Some("7|2|1|9|1"));
 }
 
 pub async fn an_older_take_changes_nothing(world: &World) {

@@ -8,7 +8,7 @@ use std::sync::{
 use holdfast::{
     adapters::redis::{
         Gate,
-        keys::{BucketKeys, SENTINEL},
+        keys::{ADMITTED, BucketKeys, CONTROL, SENTINEL},
     },
     config::RedisConfig,
     domain::{
@@ -35,6 +35,8 @@ use tokio::sync::Mutex;
 /// Long enough for a machine that is busy with other tests.
 pub const PATIENT_MS: u64 = 2_000;
 pub const HOUR_MS: i64 = 3_600_000;
+const SKU_PARTS: [&str; 5] = ["free", "sold", "on_sale", "allotted", "version"];
+const CONTROL_PARTS: [&str; 4] = ["version", "starts_ms", "ends_ms", "rate"];
 
 static SINGLE: Mutex<Weak<Redis>> = Mutex::const_new(Weak::new());
 static CLUSTER: Mutex<Weak<RedisCluster>> = Mutex::const_new(Weak::new());
@@ -108,6 +110,31 @@ impl World {
 
     pub async fn hdel(&self, key: &str, field: &str) {
         self.raw(cmd("HDEL").arg(key).arg(field)).await
+    }
+
+    /// Changes one part of a field that has several between bars.
+    pub async fn set_part(&self, key: &str, field: &str, index: usize, value: &str) {
+        let text = self.hget(key, field).await.unwrap();
+        let mut parts: Vec<&str> = text.split('|').collect();
+        parts[index] = value;
+        self.hset(key, field, &parts.join("|")).await;
+    }
+
+    /// Changes one number of a SKU: see [`SKU_PARTS`].
+    pub async fn set_sku(&self, sale: &Sale, at: u16, sku: &str, part: &str, value: &str) {
+        let index = SKU_PARTS.iter().position(|name| *name == part).unwrap();
+        self.set_part(&sale.keys(at).bucket, sku, index, value).await;
+    }
+
+    /// Changes one number of the configuration: see [`CONTROL_PARTS`].
+    pub async fn set_control(&self, sale: &Sale, at: u16, part: &str, value: &str) {
+        let index = CONTROL_PARTS.iter().position(|name| *name == part).unwrap();
+        self.set_part(&sale.keys(at).bucket, CONTROL, index, value).await;
+    }
+
+    /// Sets how many orders were admitted in which second.
+    pub async fn set_admitted(&self, sale: &Sale, at: u16, second: &str, orders: u32) {
+        self.hset(&sale.keys(at).bucket, ADMITTED, &format!("{second}|{orders}")).await;
     }
 
     pub async fn del(&self, key: &str) {
