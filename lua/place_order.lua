@@ -98,7 +98,7 @@ if frozen then
   return { 'frozen' }
 end
 admitted = last_second == second and tonumber(admitted) or 0
-if admitted >= tonumber(rate) then
+if admitted > 0 and admitted >= tonumber(rate) then
   return { 'limited' }
 end
 for charge, mark in ipairs(marks) do

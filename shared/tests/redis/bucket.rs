@@ -118,10 +118,10 @@ pub async fn control_is_taken_when_newer_and_lengthens_lives(world: &World) {
     assert_eq!(after[0], sale.activity.stock_keys_expire_at().get());
     assert!(world.hget(&keys.bucket, CONTROL).await.unwrap().ends_with("|7"));
     assert_eq!(world.place(&sale, &sale.placement("bob", 1, &[("a", 1)])).await, PlaceAnswer::Admitted(vec![1]));
-    let mut stale = sale.clone();
-    stale.activity.version = 1;
-    assert_eq!(world.place(&stale, &sale.placement("eve", 1, &[("a", 1)])).await, PlaceAnswer::ConfigurationChanged);
-    assert!(!sync(&stale).await);
+    let mut outdated = sale.clone();
+    outdated.activity.version = 1;
+    assert_eq!(world.place(&outdated, &sale.placement("eve", 1, &[("a", 1)])).await, PlaceAnswer::ConfigurationChanged);
+    assert!(!sync(&outdated).await);
     // An earlier end takes effect, but no key dies sooner.
     sale.activity.version = 3;
     sale.activity.window.ends_at = UnixMillis::new(now().get() - 1);
@@ -142,7 +142,7 @@ pub async fn sums_are_counted_from_records_and_repaired(world: &World) {
             match world.place(&sale, &placement).await {
                 PlaceAnswer::Admitted(_) => break,
                 PlaceAnswer::Refused(GateRefusal::Limited) => {
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 }
                 other => panic!("{other:?}"),
             }

@@ -1,6 +1,8 @@
 //! The gate against real servers: a single Redis, and a cluster of three primaries with replicas.
 //! Every test of a script runs on both.
 
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod bad_data;
 mod bucket;
 mod faults;

@@ -51,29 +51,29 @@ pub async fn outcomes_of_deducting_come_in_their_order(world: &World) {
     let placement = submission(&sale, &[("a", 9)]);
     let number = placement.order_no.as_str().to_owned();
     let text = |side, take, held| record_text(side, take, placement.lines_hash.as_str(), held, &placement);
-    let same = |answer: Deducted, expected: Deducted| assert_eq!(answer, expected);
+    let answers = |answer: Deducted, expected: Deducted| assert_eq!(answer, expected);
 
     world.hset(&keys.orders, &number, "garbage").await;
     world.set_sku(&sale, 1, "a", "on_sale", "0").await;
     world.hdel(&keys.orders, sentinel()).await;
-    same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Unusable);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Unusable);
     world.hset(&keys.orders, sentinel(), "1").await;
     sale.activity.version = 2;
-    same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Unusable);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Unusable);
     sale.activity.version = 1;
-    same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::BadData);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::BadData);
     world.hset(&keys.orders, &number, &text("R", Take::FIRST, "a=9")).await;
-    same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::GivenBack);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::GivenBack);
     world.hset(&keys.orders, &number, &text("D", Take::SECOND, "a=2")).await;
-    same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::GivenBack);
-    same(deduct(world, &sale, &placement, 1, &[("a", 2)]).await, Deducted::Done);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::GivenBack);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 2)]).await, Deducted::Done);
     world.hset(&keys.orders, &number, &text("D", Take::FIRST, "a=2")).await;
     let before = world.dump(&sale, 1).await;
-    same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Frozen);
-    same(deduct(world, &sale, &placement, 1, &[("a", 2)]).await, Deducted::Done);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Frozen);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 2)]).await, Deducted::Done);
     world.set_sku(&sale, 1, "a", "on_sale", "1").await;
     // It holds 2 already.
-    same(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Short(vec![7]));
+    answers(deduct(world, &sale, &placement, 1, &[("a", 9)]).await, Deducted::Short(vec![7]));
     world.set_sku(&sale, 1, "a", "on_sale", "0").await;
     assert_eq!(world.dump(&sale, 1).await, before);
 
@@ -81,9 +81,9 @@ pub async fn outcomes_of_deducting_come_in_their_order(world: &World) {
     world.hdel(&keys.orders, &number).await;
     limited_then_short(world, &sale, &placement).await;
     world.set_sku(&sale, 1, "a", "free", "-2").await;
-    same(deduct(world, &sale, &placement, 1, &[("a", 1)]).await, Deducted::Short(vec![0]));
+    answers(deduct(world, &sale, &placement, 1, &[("a", 1)]).await, Deducted::Short(vec![0]));
     world.set_sku(&sale, 1, "a", "free", "5").await;
-    same(deduct(world, &sale, &placement, 1, &[("a", 5)]).await, Deducted::Done);
+    answers(deduct(world, &sale, &placement, 1, &[("a", 5)]).await, Deducted::Done);
 }
 
 async fn limited_then_short(world: &World, sale: &Sale, placement: &Placement) {

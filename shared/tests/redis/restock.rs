@@ -2,13 +2,14 @@
 
 use holdfast::{
     domain::{
+        limit::{Limit, LimitScope},
         order::{Placement, Take},
         record::{Rank, Side},
     },
     ports::{OrderGate, PlaceAnswer, Preheated, Restocked, Restored, StockGate, Undone},
 };
 
-use super::support::{Sale, World, bucket, part, sentinel, units};
+use super::support::{HOUR_MS, Sale, World, bucket, part, sentinel, units};
 
 async fn restock(world: &World, sale: &Sale, placement: &Placement, take: Take, keep: bool) -> Restocked {
     world.gate.restock(&sale.activity, &placement.order_no, bucket(0), take, keep).await.unwrap()
@@ -109,21 +110,25 @@ pub async fn an_older_take_changes_nothing(world: &World) {
     world.assert_sums(&sale, 0).await;
 }
 
+/// A submission that is undone and admitted anew, on the next day, while it is restocked.
 pub async fn a_record_replaced_in_between_is_read_again(world: &World) {
-    let sale = world.sale(1, &[("a", 500)]).await;
-    // A submission that is undone and admitted anew, with another day to pay, while it is restocked.
-    let mut placement = sale.placement(&sale.buyer_at(0), 1, &[("a", 2)]);
+    let limit = Limit { scope: LimitScope::Day, max: 9 };
+    let sale = world.sale_of(1, &[("a", 500)], |activity| activity.limit = limit).await;
+    let today = sale.placement(&sale.buyer_at(0), 1, &[("a", 2)]);
+    let mut tomorrow = today.clone();
+    tomorrow.biz_date = sale.activity.zone.business_date(today.created_at.plus_ms(24 * HOUR_MS));
+    tomorrow.charges = limit.charges(&tomorrow.lines, tomorrow.biz_date);
     for round in 0..50 {
-        placement.pay_before = placement.pay_before.plus_ms(1);
-        assert_eq!(world.place(&sale, &placement).await, PlaceAnswer::Admitted(vec![2]), "round {round}");
-        let (undone, restocked) = tokio::join!(
-            world.gate.undo(&sale.activity, &placement, bucket(0)),
-            world.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false)
-        );
-        assert!(matches!(undone.unwrap(), Undone::Done | Undone::GivenBack));
-        assert!(matches!(restocked.unwrap(), Restocked::Done { .. }));
-        assert!(!world.marked(&sale, &placement).await);
+        assert_eq!(world.place(&sale, &today).await, PlaceAnswer::Admitted(vec![2]), "round {round}");
+        let anew = async {
+            let _ = world.gate.undo(&sale.activity, &today, bucket(0)).await.unwrap();
+            let _ = world.place(&sale, &tomorrow).await;
+        };
+        let ((), restocked) = tokio::join!(anew, restock(world, &sale, &today, Take::FIRST, false));
+        assert!(matches!(restocked, Restocked::Done { .. }), "{restocked:?}");
+        assert_eq!(world.record(&sale, &today, 0).await.unwrap().side, Side::Returned);
+        assert!(!world.marked(&sale, &today).await && !world.marked(&sale, &tomorrow).await, "round {round}");
         assert_eq!(world.counters(&sale, 0, "a").await, (500, 0, 500));
-        world.hdel(&sale.keys(0).orders, placement.order_no.as_str()).await;
+        world.hdel(&sale.keys(0).orders, today.order_no.as_str()).await;
     }
 }

@@ -101,7 +101,7 @@ impl World {
     }
 
     pub async fn hset(&self, key: &str, field: &str, value: &str) {
-        self.raw(cmd("HSET").arg(key).arg(field).arg(value)).await
+        self.raw::<()>(cmd("HSET").arg(key).arg(field).arg(value)).await;
     }
 
     pub async fn hget(&self, key: &str, field: &str) -> Option<String> {
@@ -109,7 +109,7 @@ impl World {
     }
 
     pub async fn hdel(&self, key: &str, field: &str) {
-        self.raw(cmd("HDEL").arg(key).arg(field)).await
+        self.raw::<()>(cmd("HDEL").arg(key).arg(field)).await;
     }
 
     /// Changes one part of a field that has several between bars.
@@ -138,7 +138,7 @@ impl World {
     }
 
     pub async fn del(&self, key: &str) {
-        self.raw(cmd("DEL").arg(key)).await
+        self.raw::<()>(cmd("DEL").arg(key)).await;
     }
 
     pub async fn expires_at(&self, key: &str) -> i64 {
@@ -281,7 +281,7 @@ impl Sale {
 
     /// A buyer whose home is this bucket.
     pub fn buyer_at(&self, home: u16) -> String {
-        (0..).map(|n| format!("buyer-{n}")).find(|name| self.home(name) == home).unwrap()
+        (0..10_000).map(|n| format!("buyer-{n}")).find(|name| self.home(name) == home).unwrap()
     }
 
     fn home(&self, buyer: &str) -> u16 {

@@ -54,9 +54,6 @@ enum Failure {
     TimedOut,
     #[error("Redis refused or broke off")]
     Failed(#[source] redis::RedisError),
-    /// A command met a key of another type. The scripts answer `bad_data` themselves.
-    #[error(transparent)]
-    Unreadable(BadReply),
 }
 
 impl Gate {
@@ -117,9 +114,7 @@ impl Inner {
         };
         match timeout(deadline, send(&mut live, &call.body)).await {
             Ok(Ok(value)) => Ok(Reply::new(value)),
-            Ok(Err(error)) if error.code() == Some("WRONGTYPE") => {
-                Err((Failure::Unreadable(BadReply::BadData), Effect::None, Next::GiveUp))
-            }
+            Ok(Err(error)) if error.code() == Some("WRONGTYPE") => Ok(Reply::unreadable()),
             Ok(Err(error)) => {
                 let (effect, next) = classify(&error, live.is_cluster());
                 if next == Next::Reconnect {
