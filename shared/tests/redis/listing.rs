@@ -24,6 +24,9 @@ pub async fn every_record_and_mark_is_listed(world: &World) {
         orders.insert(placement.order_no);
     }
     world.hset(&sale.keys(0).orders, orders.first().unwrap().as_str(), "garbage").await;
+    // What cannot be listed by number keeps nothing else from it.
+    world.hset(&sale.keys(0).orders, "A|eve", "garbage").await;
+    world.hset(&sale.keys(0).orders, "garbage", "garbage").await;
     let (mut records, mut marked, mut bad, mut cursor, mut pages) = (BTreeSet::new(), Vec::new(), 0, Some(0), 0);
     while let Some(at) = cursor {
         let page = world.gate.list_records(&sale.activity.id, bucket(0), at).await.unwrap();

@@ -48,10 +48,10 @@ pub async fn a_restore_with_other_units_moves_the_difference(world: &World) {
     let sale = world.sale(2, &[("a", 9), ("b", 9)]).await;
     let placement = submission(&sale, 1, &[("a", 3), ("b", 1)]);
     assert_eq!(world.place(&sale, &placement).await, PlaceAnswer::Admitted(vec![3, 1]));
-    let at = world.record(&sale, &placement, 0).await.unwrap().at;
+    world.set_part(&sale.keys(0).orders, placement.order_no.as_str(), 3, "1000").await;
     assert_eq!(restore(world, &sale, &placement, Take::FIRST, &[("a", 1)]).await, Restored::Done { delta: 3 });
     let record = world.record(&sale, &placement, 0).await.unwrap();
-    assert_eq!((record.held, record.at), (units(&[("a", 1), ("b", 0)]), at));
+    assert_eq!((record.held, record.at.get()), (units(&[("a", 1), ("b", 0)]), 1000), "as old as it was");
     assert_eq!(world.counters(&sale, 0, "a").await, (8, 1, 9));
     assert_eq!(world.counters(&sale, 0, "b").await, (9, 0, 9));
     // A bucket that the order does not name holds nothing of it, and no mark.

@@ -128,13 +128,21 @@ fn parse_page(reply: &Reply) -> Result<RecordPage, BadReply> {
             continue;
         }
         if keys::is_mark(field) {
-            page.marked.extend(marked_orders(value)?);
-        } else {
-            let order_no = OrderNo::parse(field).map_err(|_| BadReply::BadData)?;
+            page.marked.extend(marked_orders(value).unwrap_or_else(|_| unlisted("mark")));
+        } else if let Ok(order_no) = OrderNo::parse(field) {
             page.records.push((order_no, Record::parse(value).map_err(|error| error.to_string())));
+        } else {
+            page.records.extend(unlisted("record"));
         }
     }
     Ok(page)
+}
+
+/// What has no order number to be listed by must not keep the others from being repaired. Its field
+/// may name a buyer and is not logged.
+fn unlisted<T>(kind: &'static str) -> Vec<T> {
+    tracing::error!(kind, "unreadable data in Redis: a person is needed");
+    Vec::new()
 }
 
 /// The orders that a mark counts: `order_no=units;…`.
