@@ -147,7 +147,7 @@ impl Round {
             keys: Arc::clone(&self.backend.keys),
         };
         let token = self.backend.keys.sign(&token);
-        let placed = process.run(Submission { activity, buyer, token, cart }).await;
+        let placed = Box::pin(process.run(Submission { activity, buyer, token, cart })).await;
         self.note(order, &order_no, placed.ok().filter(|_| !saboteur.is_dead()));
     }
 
@@ -186,11 +186,11 @@ impl Round {
         let [first, second] = random_pair(&mut rng, index);
         let mut saboteur = || Saboteur::at(rng.u32(..STEPS), Strike::ALL[rng.usize(..Strike::ALL.len())]);
         let (one, other) = (saboteur(), saboteur());
-        tokio::join!(self.submit(&first, &one), self.submit(&second, &other));
+        tokio::join!(Box::pin(self.submit(&first, &one)), Box::pin(self.submit(&second, &other)));
         // Some clients try again, in a process that works.
         for order in [&first, &second] {
             if rng.bool() {
-                self.submit(order, &Saboteur::at(u32::MAX - 1, Strike::Refused)).await;
+                Box::pin(self.submit(order, &Saboteur::at(u32::MAX - 1, Strike::Refused))).await;
             }
         }
     }
@@ -218,11 +218,7 @@ impl Round {
 
     async fn reconcile(&self, saboteur: Saboteur) {
         let wiring = self.backend.wiring.clone();
-        let run = Reconcile {
-            store: wiring.database,
-            gate: Faulty { inner: wiring.gate, saboteur },
-            clock: Later,
-        };
+        let run = Reconcile { store: wiring.database, gate: Faulty { inner: wiring.gate, saboteur }, clock: Later };
         run.run(Instant::now() + Duration::from_mins(1)).await.unwrap();
     }
 
