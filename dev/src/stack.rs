@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodbstreams::Client as StreamsClient;
+use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use aws_sdk_sqs::types::QueueAttributeName;
 use harness::{Backend, Options};
 use holdfast::config::RedisConfig;
@@ -29,6 +30,9 @@ const ROLL_BACK_POLLERS: usize = 2;
 const FULFILMENT_READERS: usize = 4;
 /// How long a received roll-back message stays hidden, as in the template.
 const VISIBILITY: Duration = Duration::from_mins(2);
+
+/// How long a receive may take: several times what it waits for messages.
+const POLL_LIMIT: Duration = Duration::from_secs(10);
 
 /// What can be set when the stack starts.
 #[derive(Clone, Debug)]
@@ -106,7 +110,7 @@ impl Stack {
     async fn poll(&mut self, functions: Functions, every: Duration, fulfil: bool) -> Result<(), StartError> {
         let queue_url = self.backend.queues.roll_back_url.clone().unwrap_or_default();
         let roll_back = QueuePoller {
-            client: self.backend.sdk.sqs.clone(),
+            client: self.long_polls(),
             queue_arn: self.queue_arn(&queue_url).await?,
             queue_url,
             function: functions.roll_back,
@@ -126,7 +130,7 @@ impl Stack {
         if fulfil {
             let url = self.backend.queues.fulfilment_url.clone().unwrap_or_default();
             for _ in 0..FULFILMENT_READERS {
-                let (fulfilment, client, url) = (self.fulfilment.clone(), self.backend.sdk.sqs.clone(), url.clone());
+                let (fulfilment, client, url) = (self.fulfilment.clone(), self.long_polls(), url.clone());
                 self.background.spawn(|stop| fulfilment.run(client, url, stop));
             }
         }
@@ -145,6 +149,14 @@ impl Stack {
         let described = self.backend.sdk.dynamodb.describe_table().table_name(table).send().await.map_err(explain)?;
         let arn = described.table.and_then(|table| table.latest_stream_arn);
         arn.ok_or_else(|| "the table has no stream".into())
+    }
+
+    /// A client whose receives may wait longer than a function's calls may take.
+    fn long_polls(&self) -> aws_sdk_sqs::Client {
+        let config = aws_sdk_sqs::config::Builder::from(&self.backend.sdk.config);
+        let patient = TimeoutConfig::builder().operation_attempt_timeout(POLL_LIMIT).operation_timeout(POLL_LIMIT * 2);
+        let config = config.endpoint_url(self.backend.sqs.endpoint()).timeout_config(patient.build());
+        aws_sdk_sqs::Client::from_conf(config.build())
     }
 
     fn streams_client(&self) -> StreamsClient {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HOST};
 use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
@@ -139,6 +139,9 @@ async fn answer(api: Arc<Api>, peer: Peer, request: Request<Incoming>) -> Result
 
 async fn route(api: &Arc<Api>, peer: Peer, request: Request<Incoming>, request_id: &str) -> Result<Reply, Refusal> {
     let (parts, body) = request.into_parts();
+    if !is_for_us(&parts) {
+        return Err(refuse(StatusCode::FORBIDDEN, "Forbidden"));
+    }
     if body.size_hint().lower() > BODY_MAX_BYTES as u64 {
         return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"));
     }
@@ -156,6 +159,14 @@ async fn route(api: &Arc<Api>, peer: Peer, request: Request<Incoming>, request_i
         return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"));
     }
     invoke(function(&api.functions, matched.route.target), event, request_id).await
+}
+
+/// A host name that is not the API's own never reaches a function, which takes it for part of a URL.
+/// It also keeps away pages of a browser that resolve their own name to this machine.
+fn is_for_us(parts: &Parts) -> bool {
+    let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, "0"));
+    ["127.0.0.1", "localhost"].contains(&name) && port.parse::<u16>().is_ok()
 }
 
 fn authorize(

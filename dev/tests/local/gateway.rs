@@ -138,6 +138,27 @@ async fn unknown_routes_are_the_gateways_404_whoever_asks() {
 }
 
 #[tokio::test]
+async fn another_host_is_not_served() {
+    let fixture = Fixture::start().await;
+    for (host, status) in [
+        ("localhost", 201),
+        ("127.0.0.1:8080", 201),
+        ("example.org", 403),
+        ("[[", 403),
+        ("", 403),
+        ("localhost:x", 403),
+        ("999.999.999.999", 403),
+    ] {
+        let mut stream = fixture.connect().await;
+        let head = format!("GET /v1/activities/sale HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn bodies_are_limited_as_on_aws() {
     let fixture = Fixture::start().await;
     let (line, headers) = ("POST /v1/activities/sale/orders", fixture.bearer(&[]));
