@@ -1,1 +1,15 @@
-//! local
+//! The local runner: the whole system in one process with local servers, and a sale against it.
+//! Never deployed.
+
+pub mod args;
+pub mod background;
+pub mod checks;
+pub mod commands;
+pub mod functions;
+pub mod gateway;
+pub mod pollers;
+pub mod report;
+pub mod sale;
+pub mod stack;
+pub mod stores;
+mod wire;

@@ -1,1 +1,43 @@
-fn main() {}
+//! The local runner. See `dev --help`.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Parser;
+use dev::args::{Cli, Command};
+use dev::commands;
+use tracing_subscriber::EnvFilter;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_log(&cli);
+    let done = match cli.command {
+        Command::Serve(serve) => Box::pin(commands::serve(serve)).await.map(|()| true),
+        Command::Sale(sale) => Box::pin(commands::sale(sale)).await,
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("dev: {}", chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// To stderr, so that stdout has the report and nothing else. A sale refuses tens of thousands of
+/// requests by design: only what is broken is logged then, unless `HOLDFAST_LOG` says otherwise.
+fn start_log(cli: &Cli) {
+    let quiet = match cli.command {
+        Command::Serve(_) => "info",
+        Command::Sale(_) => "error",
+    };
+    let filter = std::env::var("HOLDFAST_LOG").unwrap_or_else(|_| quiet.to_owned());
+    tracing_subscriber::fmt().with_env_filter(EnvFilter::new(filter)).with_writer(std::io::stderr).init();
+}
+
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |error| (*error).source());
+    std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect::<Vec<_>>().join(": ")
+}

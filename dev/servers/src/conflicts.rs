@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::front::{Reply, json_reply};
+use crate::front::{Refusal, Reply, json_reply};
 
 /// Finds the names of a table's key attributes; `None` for a table that does not exist.
 pub(crate) type KeyNames = Box<dyn Fn(&str) -> Option<Vec<String>> + Send + Sync>;
@@ -64,7 +64,7 @@ impl Conflicts {
 
     /// Locks the items of a transaction, or refuses a call that touches a locked item. A body
     /// that cannot be read is admitted: dynoxide has the right answer for it.
-    pub fn admit(&self, operation: &str, body: &[u8]) -> Result<Admission, Reply> {
+    pub fn admit(&self, operation: &str, body: &[u8]) -> Result<Admission, Refusal> {
         if operation == "DeleteTable" {
             // A table of that name may come back with other keys.
             lock(&self.known).clear();
@@ -83,18 +83,18 @@ impl Conflicts {
                 refuse_overlaps(&overlaps).map_or_else(|| Ok(Admission::default()), Err)
             }
             _ => match self.item(&body) {
-                Some(item) if lock(&self.locked).items.contains(&item) => Err(conflict()),
+                Some(item) if lock(&self.locked).items.contains(&item) => Err(Box::new(conflict())),
                 _ => Ok(Admission::default()),
             },
         }
     }
 
-    fn admit_transaction(&self, body: &Value) -> Result<Admission, Reply> {
+    fn admit_transaction(&self, body: &Value) -> Result<Admission, Refusal> {
         let items = self.items(body);
         let token = body["ClientRequestToken"].as_str().map(str::to_owned);
         let mut locked = lock(&self.locked);
         if token.as_ref().is_some_and(|token| locked.tokens.contains(token)) {
-            return Err(in_progress());
+            return Err(Box::new(in_progress()));
         }
         if let Some(refusal) = refuse_overlaps(&overlaps(&locked, &items)) {
             return Err(refusal);
@@ -159,8 +159,9 @@ fn overlaps(locked: &Locked, items: &[Option<Item>]) -> Vec<bool> {
     items.iter().map(is_locked).collect()
 }
 
-fn refuse_overlaps(overlaps: &[bool]) -> Option<Reply> {
-    overlaps.contains(&true).then(|| canceled(overlaps))
+fn refuse_overlaps(overlaps: &[bool]) -> Option<Refusal> {
+    let refused = overlaps.contains(&true);
+    refused.then(|| Box::new(canceled(overlaps)))
 }
 
 /// What AWS answers to a transaction of which the marked actions overlap with another one.

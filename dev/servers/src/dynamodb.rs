@@ -1,4 +1,4 @@
-//! A local `DynamoDB`: dynoxide in memory, behind the front layer.
+//! A local DynamoDB: dynoxide in memory, behind the front layer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::conflicts::{Admission, Conflicts, refuse_all};
 use crate::faults::{Control, FaultKind};
-use crate::front::{Backend, Call, Front, Reply, json_reply, listen};
+use crate::front::{Backend, Call, Front, Refusal, Reply, json_reply, listen};
 
 /// How a [`Dynamodb`] differs from plain dynoxide.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ impl Default for DynamodbOptions {
     }
 }
 
-/// A `DynamoDB` with Streams on a free port of 127.0.0.1, empty at the start, gone on drop.
+/// A DynamoDB with Streams on a free port of 127.0.0.1, empty at the start, gone on drop.
 ///
 /// A call takes the latency first and is then applied and answered. A transaction locks its
 /// items for that whole time. Streams operations have no latency. A client that goes away does
@@ -128,7 +128,7 @@ fn key_names(database: &Database, table: &str) -> Option<Vec<String>> {
 impl Backend for Dynoxide {
     type Admission = Admission;
 
-    fn admit(&self, call: &Call) -> Result<Admission, Reply> {
+    fn admit(&self, call: &Call) -> Result<Admission, Refusal> {
         match &self.conflicts {
             Some(conflicts) => conflicts.admit(&call.operation, &call.body),
             None => Ok(Admission::default()),

@@ -10,7 +10,7 @@ pub enum FaultKind {
     /// Answered 500, not applied.
     Error500,
     /// Answered with the service's throttling error, not applied:
-    /// `ProvisionedThroughputExceededException` by `DynamoDB`, `RequestThrottled` by SQS.
+    /// `ProvisionedThroughputExceededException` by DynamoDB, `RequestThrottled` by SQS.
     Throttled,
     /// The connection is closed without a reply, and the call is not applied.
     DropBefore,
@@ -29,7 +29,7 @@ pub enum FaultKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The operation, such as `Some("TransactWriteItems")`. `None` is any operation except those
-    /// of `DynamoDB` Streams, which are struck only by name.
+    /// of DynamoDB Streams, which are struck only by name.
     pub operation: Option<&'static str>,
     /// What happens to the call.
     pub kind: FaultKind,
@@ -65,7 +65,8 @@ struct State {
 
 impl Control {
     /// How many calls of `operation` arrived since the start or [`Self::reset_counts`]. Calls
-    /// that a fault struck count too: it is the client's attempts that are counted.
+    /// that a fault struck count too: it is the client's attempts that are counted. A transaction
+    /// that is counted has locked its items already.
     #[must_use]
     pub fn count(&self, operation: &str) -> u64 {
         self.state().counts.get(operation).copied().unwrap_or(0)
@@ -95,10 +96,15 @@ impl Control {
         self.state().faults.clear();
     }
 
-    /// Counts a call and uses up the faults that strike it.
-    pub(crate) fn arrive(&self, arrival: &Arrival<'_>) -> Strike {
+    /// Counts a call.
+    pub(crate) fn arrived(&self, operation: &str) {
         let mut state = self.state();
-        *state.counts.entry(arrival.operation.to_owned()).or_default() += 1;
+        *state.counts.entry(operation.to_owned()).or_default() += 1;
+    }
+
+    /// Uses up the faults that strike a call.
+    pub(crate) fn strike(&self, arrival: &Arrival<'_>) -> Strike {
+        let mut state = self.state();
         let mut strike = Strike::default();
         for fault in &mut state.faults {
             if !arrival.matches(fault) {
@@ -153,7 +159,8 @@ mod tests {
     use super::*;
 
     fn arrive(control: &Control, operation: &str) -> Strike {
-        control.arrive(&Arrival {
+        control.arrived(operation);
+        control.strike(&Arrival {
             operation,
             only_by_name: operation == "GetRecords",
             may_conflict: operation == "PutItem",

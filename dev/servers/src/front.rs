@@ -27,6 +27,8 @@ const WORKER_THREADS: usize = 2;
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 pub(crate) type Reply = Response<Full<Bytes>>;
+/// A reply that stands for an error of the service; boxed, because a reply is large.
+pub(crate) type Refusal = Box<Reply>;
 
 /// One call of an AWS operation.
 pub(crate) struct Call {
@@ -44,7 +46,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     type Admission: Send;
 
     /// Decides on arrival whether the call may be applied, or with what it is refused.
-    fn admit(&self, call: &Call) -> Result<Self::Admission, Reply>;
+    fn admit(&self, call: &Call) -> Result<Self::Admission, Refusal>;
     /// Whether the operation can be refused for a conflict with a transaction.
     fn may_conflict(&self, operation: &str) -> bool;
     /// The service's answer for a fault that is one: [`FaultKind::Error500`],
@@ -167,7 +169,7 @@ pub(crate) fn json_reply(status: StatusCode, body: &serde_json::Value) -> Reply 
     reply
 }
 
-/// The checksum that `DynamoDB` puts into `x-amz-crc32` (CRC-32 as in zlib). Bit by bit: the
+/// The checksum that DynamoDB puts into `x-amz-crc32` (CRC-32 as in zlib). Bit by bit: the
 /// bodies made here are short.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
@@ -241,7 +243,7 @@ impl<B: Backend> Served<B> {
     }
 
     async fn run(&self, call: Call) -> io::Result<Reply> {
-        let strike = self.control.arrive(&Arrival {
+        let strike = self.control.strike(&Arrival {
             operation: &call.operation,
             only_by_name: call.aside,
             may_conflict: self.backend.may_conflict(&call.operation),
@@ -254,6 +256,8 @@ impl<B: Backend> Served<B> {
         let admitted = (!refused).then(|| self.backend.admit(&call));
         let latency = if call.aside { Duration::ZERO } else { self.latency.get() };
         let time = latency + strike.delay;
+        // Last, so that a test that sees the count knows that the call holds its locks.
+        self.control.arrived(&call.operation);
         if !time.is_zero() {
             tokio::time::sleep(time).await;
         }
@@ -263,7 +267,7 @@ impl<B: Backend> Served<B> {
                 drop(admission);
                 reply
             }
-            (Some(Err(reply)), _) => Ok(reply),
+            (Some(Err(refusal)), _) => Ok(*refusal),
             (None, Some(FaultKind::DropBefore) | None) => Err(dropped()),
             (None, Some(kind)) => Ok(self.backend.refuse(kind, &call)),
         };

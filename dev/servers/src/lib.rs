@@ -1,4 +1,4 @@
-//! Real local servers for the runner and the tests: `DynamoDB`, SQS, Redis and a Redis cluster.
+//! Real local servers for the runner and the tests: DynamoDB, SQS, Redis and a Redis cluster.
 //!
 //! Each server listens on a free port of 127.0.0.1 and is gone when its value is dropped. The two
 //! AWS services have a front layer that counts calls and injects faults through [`Control`].

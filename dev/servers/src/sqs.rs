@@ -10,7 +10,7 @@ use winterbaume_core::{MockRequest, MockService};
 use winterbaume_sqs::SqsService;
 
 use crate::faults::{Control, FaultKind};
-use crate::front::{Backend, Call, Front, Reply, json_reply};
+use crate::front::{Backend, Call, Front, Refusal, Reply, json_reply};
 
 /// The region of a request that is not signed.
 const DEFAULT_REGION: &str = "us-east-1";
@@ -58,7 +58,7 @@ struct Winterbaume(SqsService);
 impl Backend for Winterbaume {
     type Admission = ();
 
-    fn admit(&self, _call: &Call) -> Result<(), Reply> {
+    fn admit(&self, _call: &Call) -> Result<(), Refusal> {
         Ok(())
     }
 

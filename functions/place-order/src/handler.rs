@@ -1,1 +1,134 @@
-//! placeholder
+//! `POST /v1/activities/{activity}/orders`: places an order, or tells why not.
+
+use std::sync::Arc;
+
+use holdfast::{
+    adapters::{dynamodb::Database, redis::Gate, sqs::Queues},
+    app::place_order::{PlaceOrder, Placed, Refusal, Submission},
+    domain::{
+        cart::Cart,
+        ids::{ActivityId, Sku},
+        money::Quantity,
+        order_no::OrderNo,
+        token::TokenKeys,
+    },
+    lambda::{
+        Wiring,
+        http::{self, HttpHandler},
+        problem::{Problem, RETRY_LIMITED_S, RETRY_UNAVAILABLE_S},
+        views::{BareOrder, CONFIRMING, OrderDocument},
+    },
+    ports::SystemClock,
+};
+use lambda_http::{Body, Request, Response, http::header::LOCATION};
+use serde::Deserialize;
+
+pub struct Handler {
+    use_case: PlaceOrder<Database, Gate, Queues, SystemClock>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OrderRequest {
+    token: String,
+    lines: Vec<LineRequest>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineRequest {
+    sku: Sku,
+    quantity: Quantity,
+}
+
+#[must_use]
+pub fn handler(wiring: Wiring, keys: Arc<TokenKeys>) -> Handler {
+    let Wiring { gate, database, queues, cache } = wiring;
+    Handler { use_case: PlaceOrder { cache, store: database, gate, messages: queues, clock: SystemClock, keys } }
+}
+
+impl HttpHandler for Handler {
+    async fn handle(&self, request: Request) -> Response<Body> {
+        let id = http::request_id(&request);
+        self.answer(&request).await.unwrap_or_else(|problem| problem.response(&id))
+    }
+}
+
+impl Handler {
+    async fn answer(&self, request: &Request) -> Result<Response<Body>, Problem> {
+        let (activity, buyer) = (http::activity(request)?, http::caller(request)?);
+        let OrderRequest { token, lines } = http::json(request)?;
+        let cart = Cart::new(lines.into_iter().map(|line| (line.sku, line.quantity)))?;
+        let buyer_log_id = buyer.log_id();
+        let placed = self.use_case.run(Submission { activity: activity.clone(), buyer, token, cart }).await;
+        let (order_no, outcome) = match placed {
+            Ok(placed) => (number_of(&placed), respond(&activity, placed)),
+            Err(fault) => {
+                tracing::error!(fault = fault.chain(), "fault");
+                (None, Err(Problem::unavailable()))
+            }
+        };
+        let code = match &outcome {
+            Ok(response) => match response.status().as_u16() {
+                201 => "created",
+                200 => "replayed",
+                _ => "confirming",
+            },
+            Err(problem) => problem.code,
+        };
+        let order_no = order_no.as_ref().map(OrderNo::as_str);
+        tracing::info!(%activity, buyer = buyer_log_id, order_no, outcome = code, "place_order");
+        outcome
+    }
+}
+
+fn number_of(placed: &Placed) -> Option<OrderNo> {
+    match placed {
+        Placed::Created(order) | Placed::Replayed(order) => Some(order.placement.order_no.clone()),
+        Placed::Confirming(order_no) => Some(order_no.clone()),
+        Placed::Refused(_) => None,
+    }
+}
+
+fn respond(activity: &ActivityId, placed: Placed) -> Result<Response<Body>, Problem> {
+    let location = |response, order_no: &OrderNo| {
+        http::with_header(response, LOCATION, &format!("/v1/activities/{activity}/orders/{order_no}"))
+    };
+    match placed {
+        Placed::Created(order) => {
+            Ok(location(http::ok(201, &OrderDocument::of(&order, false)), &order.placement.order_no))
+        }
+        Placed::Replayed(order) => Ok(http::ok(200, &OrderDocument::of(&order, true))),
+        Placed::Confirming(order_no) => {
+            let body = BareOrder { order_no: &order_no, status: CONFIRMING };
+            Ok(location(http::ok(202, &body), &order_no))
+        }
+        Placed::Refused(refusal) => Err(problem_of(refusal)),
+    }
+}
+
+fn problem_of(refusal: Refusal) -> Problem {
+    match refusal {
+        Refusal::UnknownActivity => Problem::new(404, "unknown_activity", "There is no such activity."),
+        Refusal::TokenInvalid => {
+            Problem::new(403, "token_invalid", "The token is not one issued to you for this activity, or has expired.")
+        }
+        Refusal::UnknownSku(sku) => Problem::new(404, "unknown_sku", format!("{sku} is not sold in this activity.")),
+        Refusal::TooLarge => Problem::invalid("lines: too many for one order"),
+        Refusal::TokenMismatch => Problem::new(422, "token_mismatch", "This token was used with other lines."),
+        Refusal::OrderAborted => {
+            Problem::new(409, "order_aborted", "This submission was given up. Take a new token to try again.")
+        }
+        Refusal::NotStarted => Problem::new(409, "not_started", "The sale has not started."),
+        Refusal::Ended => Problem::new(410, "ended", "The sale is over."),
+        Refusal::Frozen => Problem::new(503, "frozen", "Sales are paused.").retry_after(RETRY_UNAVAILABLE_S),
+        Refusal::Limited => {
+            Problem::new(429, "limited", "Too many orders at once. Try again.").retry_after(RETRY_LIMITED_S)
+        }
+        Refusal::LimitReached(orders) => {
+            Problem::new(409, "limit_reached", "You have as many as one buyer may have.").with_orders(orders)
+        }
+        Refusal::SoldOut => Problem::new(409, "sold_out", "Sold out."),
+        Refusal::Unavailable => Problem::unavailable(),
+    }
+}

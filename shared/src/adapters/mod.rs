@@ -1,5 +1,6 @@
 //! The ports' real sides, one folder per technology.
 
+pub mod aws;
 pub mod dynamodb;
 pub mod redis;
 pub mod sqs;

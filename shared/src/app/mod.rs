@@ -1,1 +1,13 @@
-//! app
+//! One use case per file. They name no AWS, Redis or Lambda type: what they need comes through ports.
+
+pub mod activity_cache;
+pub mod admin;
+pub mod fill_order;
+pub mod issue_token;
+pub mod place_order;
+pub mod query;
+pub mod reconcile;
+pub mod reconcile_bucket;
+pub mod relay;
+pub mod roll_back;
+mod submission;

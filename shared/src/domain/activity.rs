@@ -118,8 +118,11 @@ pub struct Activity {
     pub id: ActivityId,
     /// Raised by one with every change. Redis holds the version it was told, so a stale cache shows.
     pub version: u64,
-    /// Whether the stock has been put on sale (preheated). From then on little may change.
+    /// Whether preheating has begun. From then on little may change.
     pub opened: bool,
+    /// Whether preheating was completed once: orders are taken inside the window.
+    #[serde(default)]
+    pub ready: bool,
     pub name: String,
     pub window: Window,
     pub zone: Zone,
@@ -152,6 +155,7 @@ impl Activity {
             id,
             version: 1,
             opened: false,
+            ready: false,
             name: draft.name,
             window: Window { starts_at: draft.starts_at, ends_at: draft.ends_at },
             zone: draft.time_zone,
@@ -173,7 +177,12 @@ impl Activity {
     /// # Errors
     /// The rule that the draft breaks, or the fixed field that it would change.
     pub fn change(&self, draft: ActivityDraft) -> Result<Result<Self, ChangeRefused>, Invalid> {
-        let next = Self { version: self.version + 1, opened: self.opened, ..Self::create(self.id.clone(), draft)? };
+        let next = Self {
+            version: self.version + 1,
+            opened: self.opened,
+            ready: self.ready,
+            ..Self::create(self.id.clone(), draft)?
+        };
         Ok(match self.opened.then(|| self.fixed_field_changed(&next)).flatten() {
             Some(field) => Err(ChangeRefused::Running(field)),
             None => Ok(next),

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    activity::Strategy,
-    cart::{LinesHash, OrderLine},
+    activity::{Activity, Strategy},
+    cart::{Cart, LinesHash, OrderLine},
     ids::{ActivityId, Bucket, BuyerId, Sku},
     limit::Charge,
     money::{Currency, Money},
@@ -181,6 +181,33 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// What is fixed when a submission is admitted at `now`: prices, business date, deadline, home.
+    #[must_use]
+    pub fn admit(
+        activity: &Activity,
+        order_no: OrderNo,
+        buyer: BuyerId,
+        cart: &Cart,
+        lines: Vec<OrderLine>,
+        now: UnixMillis,
+    ) -> Self {
+        let biz_date = activity.zone.business_date(now);
+        Self {
+            order_no,
+            activity: activity.id.clone(),
+            home: buyer.home(activity.buckets),
+            buyer,
+            strategy: activity.strategy,
+            charges: activity.limit.charges(&lines, biz_date),
+            lines_hash: cart.hash(),
+            lines,
+            currency: activity.currency.clone(),
+            biz_date,
+            created_at: now,
+            pay_before: now.plus_ms(i64::from(activity.payment_minutes) * 60_000),
+        }
+    }
+
     #[must_use]
     pub fn total(&self) -> Money {
         super::cart::total(&self.lines)
@@ -217,6 +244,16 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether the parts add up to the lines, exactly: an order with too few would commit without
+    /// taking its stock.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        let taken = |sku: &Sku| self.parts.iter().filter(|part| part.sku == *sku).map(|part| part.units).sum::<u32>();
+        let lines = &self.placement.lines;
+        lines.iter().all(|line| taken(&line.sku) == line.quantity.get())
+            && self.parts.iter().all(|part| lines.iter().any(|line| line.sku == part.sku))
+    }
+
     /// Units per SKU that this order holds in one bucket.
     #[must_use]
     pub fn held_in(&self, bucket: Bucket) -> Vec<(Sku, u32)> {

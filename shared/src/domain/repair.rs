@@ -117,3 +117,116 @@ fn decide_dead(seen: &Sighting<'_>, take: Take, keep_mark: bool) -> Option<(Find
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{
+        activity::{Activity, ActivityDraft},
+        cart::Cart,
+        ids::{ActivityId, BuyerId},
+        money::Quantity,
+        order::{Order, Part, Placement},
+        order_no::OrderNo,
+        token::TokenId,
+    };
+
+    fn placement() -> Placement {
+        let draft: ActivityDraft = serde_json::from_value(serde_json::json!({
+            "name": "n", "starts_at": "2026-11-29T20:00:00Z", "ends_at": "2026-11-29T21:00:00Z", "time_zone": "UTC",
+            "strategy": "prededuct", "buckets": 4, "limit": {"scope": "activity", "max": 5}, "on_cancel": "release",
+            "payment_minutes": 15, "currency": "EUR", "skus": [{"sku": "a", "stock": 9, "price": 1}]
+        }))
+        .unwrap();
+        let activity = Activity::create(ActivityId::parse("sale").unwrap(), draft).unwrap();
+        let buyer = BuyerId::parse("alice").unwrap();
+        let cart = Cart::new([(Sku::parse("a").unwrap(), Quantity::new(2).unwrap())]).unwrap();
+        let order_no = OrderNo::derive(&activity.id, &buyer, &TokenId::from_bytes([1; 16]));
+        Placement::admit(&activity, order_no, buyer, &cart, cart.priced(&activity).unwrap(), activity.window.starts_at)
+    }
+
+    /// D1 and so on, with the units it holds.
+    fn record(side: Side, take: Take, units: u32) -> Record {
+        let held = vec![(Sku::parse("a").unwrap(), units)];
+        Record { take, side, at: placement().created_at, lines_hash: None, held, placement: None }
+    }
+
+    fn order(status: Status, take: Take, bucket: Bucket) -> Stored {
+        let part = Part { sku: Sku::parse("a").unwrap(), bucket, units: 2 };
+        Stored::Order(Order { status, take, ..placement().into_order(vec![part]) })
+    }
+
+    struct Case {
+        record: Option<Record>,
+        order: Option<Stored>,
+        marked: bool,
+        keep: bool,
+        at_home: bool,
+        age_ms: i64,
+    }
+
+    fn found(case: &Case) -> Option<Finding> {
+        decide(&Sighting {
+            bucket: placement().home,
+            at_home: case.at_home,
+            record: case.record.as_ref(),
+            marked: case.marked,
+            order: case.order.as_ref(),
+            on_cancel: if case.keep { QuotaPolicy::Keep } else { QuotaPolicy::Release },
+            now: placement().created_at.plus_ms(case.age_ms),
+        })
+        .map(|(finding, _)| finding)
+    }
+
+    #[test]
+    fn every_row_of_the_table() {
+        use Finding as F;
+        let home = placement().home;
+        let away = Bucket::new((home.get() + 1) % 4).unwrap();
+        let (one, two) = (Take::FIRST, Take::SECOND);
+        let d = |units| Some(record(Side::Deducted, one, units));
+        let r = |take| Some(record(Side::Returned, take, 2));
+        let live = |take| Some(order(Status::PendingPayment, take, home));
+        let dead = || Some(order(Status::Cancelled, one, home));
+        let aborted = || Some(Stored::Aborted(placement().into_tombstone(placement().created_at)));
+        let case = |record, order| Case { record, order, marked: true, keep: false, at_home: true, age_ms: 0 };
+        let rows = [
+            ("agree", None, case(d(2), live(one))),
+            ("lost", Some(F::RecordLost), case(None, live(one))),
+            ("other quantity", Some(F::RecordLost), case(d(1), live(one))),
+            ("mark lost", Some(F::RecordLost), Case { marked: false, ..case(d(2), live(one)) }),
+            (
+                "no mark away from home",
+                None,
+                Case { marked: false, at_home: false, ..case(None, Some(order(Status::PendingPayment, one, away))) },
+            ),
+            (
+                "part that the order does not name",
+                Some(F::RecordLost),
+                Case { at_home: false, ..case(d(2), Some(order(Status::PendingPayment, one, away))) },
+            ),
+            ("paid late, first take returned", Some(F::RecordLost), case(r(one), live(two))),
+            ("later than this read", None, case(Some(record(Side::Deducted, two, 2)), live(one))),
+            ("impossible", Some(F::ReturnedWhileLive), case(r(one), live(one))),
+            ("in flight", None, Case { age_ms: GRACE_MS, ..case(d(2), None) }),
+            ("orphan", Some(F::OrderMissing), Case { age_ms: GRACE_MS + 1, ..case(d(2), None) }),
+            ("orphan with nothing", Some(F::OrderMissing), Case { age_ms: GRACE_MS + 1, ..case(d(0), None) }),
+            ("returned, no order", None, Case { age_ms: GRACE_MS + 1, ..case(r(one), None) }),
+            ("dead", Some(F::NotRestocked), case(d(2), dead())),
+            ("aborted", Some(F::NotRestocked), case(d(0), aborted())),
+            ("dead and settled", None, Case { marked: false, ..case(r(one), dead()) }),
+            ("mark left", Some(F::MarkLeft), case(r(one), dead())),
+            ("mark kept", None, Case { keep: true, ..case(r(one), dead()) }),
+            (
+                "an aborted order never keeps its quota",
+                Some(F::MarkLeft),
+                Case { keep: true, ..case(r(one), aborted()) },
+            ),
+            ("kept mark lost", Some(F::KeptMarkLost), Case { keep: true, marked: false, ..case(None, dead()) }),
+            ("nothing anywhere", None, Case { marked: false, ..case(None, dead()) }),
+        ];
+        for (name, expected, case) in rows {
+            assert_eq!(found(&case), expected, "{name}");
+        }
+    }
+}

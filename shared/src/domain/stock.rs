@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{ActivityId, Bucket, Sku};
+use super::{
+    ids::{ActivityId, Bucket, Sku},
+    time::UnixMillis,
+};
 
 /// The stock of one SKU in one bucket. Every transaction on it raises `version` by one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +19,8 @@ pub struct StockItem {
     pub version: u64,
     /// False while frozen: no order commits then, whatever Redis says.
     pub on_sale: bool,
+    /// When it last changed, by the clock of whoever changed it.
+    pub changed_at: UnixMillis,
 }
 
 /// Why stock changed. The name of the operation in the audit trail.

@@ -19,6 +19,13 @@ impl UnixMillis {
         Self(ms.clamp(0, LATEST_MS))
     }
 
+    /// From seconds with a fraction, as a stream record has them; what is no number is 1970.
+    #[must_use]
+    #[allow(clippy::cast_possible_truncation)] // saturates, and is clamped
+    pub fn from_seconds(seconds: f64) -> Self {
+        Self::new((seconds * 1_000.0) as i64)
+    }
+
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0

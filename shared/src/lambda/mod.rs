@@ -1,1 +1,10 @@
-//! lambda
+//! What the functions share: reading requests, problem documents, batches, telemetry and wiring.
+
+pub mod batch;
+pub mod http;
+pub mod problem;
+pub mod run;
+pub mod views;
+pub mod wiring;
+
+pub use wiring::{Needs, Wiring};

@@ -69,7 +69,7 @@ pub async fn exists(client: &aws_sdk_dynamodb::Client, pk: &str) -> bool {
     got.send().await.unwrap().item.is_some()
 }
 
-/// Sends a call of `DynamoDB` Streams and answers the status and the body.
+/// Sends a call of DynamoDB Streams and answers the status and the body.
 pub async fn streams_call(endpoint: &str, operation: &str, body: &str) -> (u16, String) {
     let client = Client::builder(TokioExecutor::new()).build_http::<Full<Bytes>>();
     let request = http::Request::post(endpoint)

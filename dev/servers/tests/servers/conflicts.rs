@@ -10,7 +10,8 @@ use servers::{Dynamodb, DynamodbOptions, Fault, FaultKind};
 
 use crate::clients::{self, TABLE, create_table, exists, key, put};
 
-const LATENCY: Duration = Duration::from_millis(50);
+/// Long enough for the second call to arrive during the first one on a loaded machine.
+const LATENCY: Duration = Duration::from_millis(300);
 
 async fn start(conflicts: bool) -> (Dynamodb, Client) {
     let options = DynamodbOptions { conflicts, ..DynamodbOptions::default() };

@@ -14,8 +14,9 @@ pub async fn connect(url: &str) -> MultiplexedConnection {
 
 /// Whether a process runs; one that nobody has reaped counts too.
 fn runs(id: &str) -> bool {
-    let found = Command::new("ps").args(["-p", id]).output().unwrap();
-    found.status.success()
+    let mut probe = Command::new("sh");
+    let found = probe.args(["-c", r#"kill -0 "$0""#, id]);
+    found.output().unwrap().status.success()
 }
 
 async fn process_id(url: &str) -> String {

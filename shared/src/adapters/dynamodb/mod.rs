@@ -1,1 +1,39 @@
-//! DynamoDB.
+//! DynamoDB: orders, guards, stock, activities and progress in one table, the audit trail in its own.
+
+mod activities;
+mod audit;
+mod calls;
+mod change;
+mod codec;
+mod image;
+mod keys;
+mod orders;
+mod progress;
+mod retry;
+mod schema;
+mod stock;
+mod transaction;
+
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::Client;
+
+pub use codec::BadItem;
+pub use image::{Image, read_image};
+pub use orders::TOMBSTONE_LIFE_MS;
+
+use crate::config::TableConfig;
+
+/// Both tables. Cheap to clone; clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Database {
+    client: Client,
+    tables: Arc<TableConfig>,
+}
+
+impl Database {
+    #[must_use]
+    pub fn new(client: Client, tables: TableConfig) -> Self {
+        Self { client, tables: Arc::new(tables) }
+    }
+}

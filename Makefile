@@ -1,0 +1,111 @@
+# The few commands of this project. CI calls only these.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# Options for `run` and `serve`, as in: make run ARGS="--requests 20000 --seed 7"
+ARGS ?=
+# Where tools of a pinned version are installed, once for all clones.
+TOOLS ?= $(HOME)/.cache/holdfast-tools
+RUST_MIN := 1.94
+REDIS_MIN := 7
+DENY_VERSION := 0.20.2
+SAM_PACKAGES := aws-sam-cli==1.170.0 cargo-lambda==1.9.2 cfn-lint==1.58.0 ziglang==0.17.1
+SAM_VENV := $(TOOLS)/sam-1.170.0
+# cargo-lambda finds zig and SAM finds cargo-lambda on the path.
+SAM := PATH="$(SAM_VENV)/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
+
+.PHONY: help
+help: ## What there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | column -t -s $$'\t'
+
+.PHONY: run
+run: need-rust need-redis ## A whole flash sale on this machine, and the proof that nothing was oversold: options in ARGS
+	cargo run --locked --quiet --profile local -p dev --bin dev -- sale $(ARGS)
+
+.PHONY: serve
+serve: need-rust need-redis ## The local stack on http://127.0.0.1:8080 until it is interrupted: options in ARGS
+	cargo run --locked --quiet --profile local -p dev --bin dev -- serve $(ARGS)
+
+.PHONY: test
+test: need-rust need-redis ## Every test of the workspace
+	@if cargo nextest --version >/dev/null 2>&1; then \
+	  set -x; cargo nextest run --locked --workspace --no-fail-fast && cargo test --locked --workspace --doc --quiet; \
+	else \
+	  echo "test: cargo-nextest is not installed, so cargo test runs them, without its time limits"; \
+	  set -x; cargo test --locked --workspace --no-fail-fast; \
+	fi
+
+.PHONY: lint
+lint: need-rust $(TOOLS)/bin/cargo-deny-$(DENY_VERSION) ## Format, clippy, licences and sources of every dependency
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(TOOLS)/bin/cargo-deny-$(DENY_VERSION) --locked check licenses bans sources
+	@if timeout 10 git ls-remote --exit-code https://github.com/RustSec/advisory-db HEAD >/dev/null 2>&1; then \
+	  set -x; $(TOOLS)/bin/cargo-deny-$(DENY_VERSION) --locked check advisories; \
+	else \
+	  echo "lint: ADVISORIES NOT CHECKED: their database (a git repository) is not reachable from here"; \
+	fi
+
+.PHONY: validate
+validate: $(SAM_VENV)/ready ## template.yaml by SAM's own rules and cfn-lint's
+	$(SAM) validate --lint
+
+.PHONY: build
+build: need-rust $(SAM_VENV)/ready ## The functions as Lambda runs them, into .aws-sam
+	$(SAM) build $(ARGS)
+
+.PHONY: invoke
+invoke: $(SAM_VENV)/ready ## One built function with one event, in Docker: FUNCTION=PlaceOrder EVENT=events/place-order/ok.json
+	$(SAM) local invoke $(FUNCTION) --event $(EVENT) $(ARGS)
+
+.PHONY: deploy
+deploy: build ## Builds and deploys to AWS, asking for what it needs
+	$(SAM) deploy --guided
+
+.PHONY: clean
+clean: ## Removes what was built here; the tools stay
+	cargo clean
+	rm -rf .aws-sam report
+
+# --- What the above need ---------------------------------------------------------------------------
+
+.PHONY: need-rust
+need-rust:
+	@version=$$(rustc --version 2>/dev/null | cut -d' ' -f2) || true; \
+	if [ -z "$$version" ] || [ "$$(printf '%s\n' $(RUST_MIN) "$$version" | sort -V | head -n1)" != $(RUST_MIN) ]; then \
+	  echo "Rust $(RUST_MIN) or newer is needed ($${version:-none} found): https://rustup.rs, then: rustup update stable" >&2; \
+	  exit 1; \
+	fi
+
+# Only the program is wanted: the runner and the tests start servers of their own on free ports.
+.PHONY: need-redis
+need-redis:
+	@if ! command -v redis-server >/dev/null; then \
+	  if ! command -v apt-get >/dev/null; then \
+	    echo "redis-server $(REDIS_MIN) or newer is needed: please install it" >&2; exit 1; \
+	  fi; \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  echo "redis-server is missing: installing it"; \
+	  install="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q redis-server"; \
+	  $$install >/dev/null 2>&1 || { $$sudo apt-get update -q && $$install; }; \
+	fi; \
+	major=$$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p'); \
+	if [ "$${major:-0}" -lt $(REDIS_MIN) ]; then \
+	  echo "redis-server $(REDIS_MIN) or newer is needed: scripts with flags came with 7 (found: $$(redis-server --version))" >&2; \
+	  exit 1; \
+	fi
+
+$(TOOLS)/bin/cargo-deny-$(DENY_VERSION):
+	@echo "cargo-deny $(DENY_VERSION) is missing: building it once, into $(TOOLS)"
+	cargo install --locked --quiet --root $(TOOLS)/deny --version =$(DENY_VERSION) cargo-deny
+	@mkdir -p $(TOOLS)/bin
+	@mv $(TOOLS)/deny/bin/cargo-deny $@
+	@rm -rf $(TOOLS)/deny
+
+$(SAM_VENV)/ready:
+	@echo "SAM, cargo-lambda and zig are missing: installing them once, into $(SAM_VENV)"
+	python3 -m venv $(SAM_VENV)
+	$(SAM_VENV)/bin/pip install --quiet $(SAM_PACKAGES)
+	@touch $@

@@ -1,0 +1,115 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The whole of Holdfast on this machine: no AWS account, no Docker.
+#[derive(Debug, Parser)]
+#[command(name = "dev", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Keeps the stack up until it is interrupted.
+    Serve(Serve),
+    /// Runs a whole flash sale and checks that nothing was oversold, doubled or lost.
+    Sale(Sale),
+}
+
+/// What both commands take.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Time added to every call of the local DynamoDB, in milliseconds.
+    #[arg(long, default_value_t = 5)]
+    pub latency_ms: u64,
+    /// A Redis to use, redis://host:port. Without it one is started and ended.
+    #[arg(long)]
+    pub redis_url: Option<String>,
+    /// How long one call of Redis may take, in milliseconds. On AWS it is 50; here everything shares a
+    /// machine.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(10..=2_000))]
+    pub redis_deadline_ms: u64,
+    /// Seconds between two scheduled reconciliations.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
+    pub reconcile_every_s: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Port of the HTTP API on 127.0.0.1; 0 takes a free one.
+    #[arg(long, default_value_t = 8080)]
+    pub port: u16,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Sale {
+    /// Requests in all: tokens, orders, queries, retries and garbage.
+    #[arg(long, default_value_t = 126_000)]
+    pub requests: u64,
+    /// Different buyers. By default in proportion to the requests: 50,000 for 126,000.
+    #[arg(long)]
+    pub buyers: Option<u64>,
+    /// Units of the main SKU. By default in proportion to the requests: 8,000 for 126,000.
+    #[arg(long)]
+    pub units: Option<u64>,
+    /// The same seed gives the same requests.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Buckets that the stock is split over.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub buckets: u16,
+    /// Orders that one bucket admits in a second.
+    #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub bucket_rate: u32,
+    /// How an order reaches the database.
+    #[arg(long, value_enum, default_value_t = Strategy::Prededuct)]
+    pub strategy: Strategy,
+    /// Requests under way at once.
+    #[arg(long, default_value_t = 96, value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    pub connections: u16,
+    /// Directory of the HTML report.
+    #[arg(long, default_value = "report")]
+    pub report: PathBuf,
+    #[command(flatten)]
+    pub common: Common,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Strategy {
+    /// One Redis script, then one transaction.
+    Prededuct,
+    /// The transaction alone.
+    Cas,
+}
+
+impl Strategy {
+    /// As the HTTP contract spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Prededuct => "prededuct",
+            Self::Cas => "cas",
+        }
+    }
+}
+
+impl Common {
+    #[must_use]
+    pub fn stack(&self, port: u16, fulfil: bool) -> crate::stack::StackOptions {
+        crate::stack::StackOptions {
+            port,
+            latency: Duration::from_millis(self.latency_ms),
+            redis_url: self.redis_url.clone(),
+            redis_deadline_ms: self.redis_deadline_ms,
+            reconcile_every: Duration::from_secs(self.reconcile_every_s),
+            fulfil,
+        }
+    }
+}

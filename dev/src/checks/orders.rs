@@ -1,0 +1,120 @@
+//! Invariants 2 and 4: limits, and each take of an order once.
+
+use std::collections::BTreeMap;
+
+use super::Check;
+use crate::stores::snapshot::{Snapshot, StockKey};
+
+type Scope<'a> = (&'a str, &'a str);
+
+fn live_in_scopes(snapshot: &Snapshot) -> BTreeMap<Scope<'_>, u64> {
+    let mut units: BTreeMap<Scope<'_>, u64> = BTreeMap::new();
+    for order in snapshot.orders.values().filter(|order| order.is_live()) {
+        let Some(buyer) = &order.buyer else { continue };
+        for (scope, charged) in &order.charges {
+            *units.entry((buyer, scope)).or_default() += u64::from(*charged);
+        }
+    }
+    units
+}
+
+/// Units beyond the limit per buyer and scope; those within it are left out.
+pub(super) fn beyond_limits(snapshot: &Snapshot) -> BTreeMap<Scope<'_>, u64> {
+    let limit = snapshot.activity.limit_max;
+    let beyond = live_in_scopes(snapshot).into_iter().map(|(scope, units)| (scope, units.saturating_sub(limit)));
+    beyond.filter(|(_, units)| *units > 0).collect()
+}
+
+/// From the orders themselves, and the guards have to say the same.
+pub(super) fn within_limits(snapshot: &Snapshot) -> Check {
+    let limit = snapshot.activity.limit_max;
+    let live = live_in_scopes(snapshot);
+    let mut violations: Vec<String> = beyond_limits(snapshot)
+        .into_iter()
+        .map(|((buyer, scope), beyond)| format!("{buyer} has {beyond} units more than {limit} in {scope}"))
+        .collect();
+    for order in snapshot.orders.values().filter(|order| order.is_live()) {
+        let charged: u32 = order.charges.values().sum();
+        let asked: u32 = order.lines.values().sum();
+        if charged != asked {
+            violations.push(format!("an order of {asked} units counts as {charged} for its buyer"));
+        }
+    }
+    let guards: BTreeMap<Scope<'_>, u64> =
+        snapshot.guards.iter().map(|guard| ((guard.buyer.as_str(), guard.scope.as_str()), guard.units)).collect();
+    for ((buyer, scope), units) in &live {
+        let guarded = guards.get(&(*buyer, *scope)).copied().unwrap_or(0);
+        let agrees = if snapshot.activity.keeps_quota { guarded >= *units } else { guarded == *units };
+        if !agrees {
+            violations.push(format!("the guard of {buyer} in {scope} says {guarded}, live orders {units}"));
+        }
+    }
+    if !snapshot.activity.keeps_quota {
+        for ((buyer, scope), units) in guards.iter().filter(|(scope, units)| **units > 0 && !live.contains_key(*scope))
+        {
+            violations.push(format!("the guard of {buyer} in {scope} says {units}, and no live order is there"));
+        }
+    }
+    let most = live.values().max().copied().unwrap_or(0);
+    let numbers =
+        format!("{} buyers and scopes with live orders, at most {most} units in one; the limit is {limit}", live.len());
+    Check::new("2", "no buyer has more than the limit", numbers, violations)
+}
+
+/// Each take is committed once: one audit row per order and stock item, of exactly the units that the
+/// order took there. And each record stands at the rank that its order has reached, so that a take was
+/// given back only where it had ended.
+pub(super) fn takes_once(snapshot: &Snapshot) -> Check {
+    let mut taken: BTreeMap<(&str, &StockKey), Vec<i64>> = BTreeMap::new();
+    for (key, rows) in &snapshot.audit {
+        for row in rows.iter().filter(|row| row.operation.as_deref() == Some("order")) {
+            let (Some(before), Some(after)) = (row.before, row.after) else { continue };
+            taken.entry((&row.reference, key)).or_default().push(before.available - after.available);
+        }
+    }
+    let mut violations = Vec::new();
+    let mut count = 0;
+    for (order_no, order) in snapshot.committed() {
+        for (key, units) in &order.parts {
+            count += 1;
+            let commits = taken.remove(&(order_no.as_str(), key)).unwrap_or_default();
+            if commits != [i64::from(*units)] {
+                violations.push(format!("{order_no} took {units} {} in bucket {}: audited {commits:?}", key.0, key.1));
+            }
+        }
+        let whole: BTreeMap<&String, u32> = order.parts.iter().fold(BTreeMap::new(), |mut sum, ((sku, _), units)| {
+            *sum.entry(sku).or_default() += *units;
+            sum
+        });
+        if !whole.iter().map(|(sku, units)| (*sku, units)).eq(&order.lines) {
+            violations.push(format!("{order_no}: its parts are not its lines"));
+        }
+    }
+    for ((order_no, key), units) in taken {
+        violations
+            .push(format!("{} in bucket {}: {units:?} units went to {order_no}, which has no such part", key.0, key.1));
+    }
+    let records: Vec<bool> =
+        snapshot.gate.iter().flatten().flat_map(|(_, content)| content.records.values().map(|r| r.deducted)).collect();
+    let deducted = records.iter().filter(|deducted| **deducted).count();
+    let returned = records.len() - deducted;
+    violations.extend(ahead(snapshot));
+    let numbers = format!("{count} takes, each committed once; {deducted} records deducted, {returned} given back");
+    Check::new("4", "each take of an order commits once and is given back once at most", numbers, violations)
+}
+
+/// Records of a higher rank than their order has reached.
+fn ahead(snapshot: &Snapshot) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (bucket, content) in snapshot.gate.iter().flatten() {
+        for (order_no, record) in &content.records {
+            let Some(order) = snapshot.orders.get(order_no) else { continue };
+            let take = order.take.max(1);
+            let may_be_returned = !order.is_live() || order.held_in(*bucket).is_empty();
+            if record.take > take || (record.take == take && !record.deducted && !may_be_returned) {
+                violations.push(format!("{order_no} in bucket {bucket}: its record is ahead of the order"));
+            }
+        }
+    }
+    violations
+}

@@ -1,0 +1,101 @@
+//! What the two subcommands do.
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{Sale, Serve};
+use crate::report::{Report, Settings, html, text};
+use crate::sale::shape::Shape;
+use crate::stack::{Stack, StartError};
+
+/// Keeps the stack up until SIGINT or SIGTERM, then stops all of it.
+///
+/// # Errors
+/// When the stack does not start.
+pub async fn serve(options: Serve) -> Result<(), StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let stack = tokio::select! {
+        started = Stack::start(options.common.stack(options.port, false)) => started?,
+        () = interrupted.wait() => return Ok(()),
+    };
+    for (name, value) in stack.describe() {
+        println!("{name:<22} {value}");
+    }
+    println!("Log in with POST /dev/login {{\"sub\": \"alice\"}}; stop with Ctrl-C.");
+    interrupted.wait().await;
+    stack.stop().await;
+    Ok(())
+}
+
+/// Runs a sale; answers whether everything held.
+///
+/// # Errors
+/// When the options make no sense, the stack does not start or does not answer, or the sale was
+/// interrupted.
+pub async fn sale(options: Sale) -> Result<bool, StartError> {
+    let shape = Shape::of(options.requests, options.buyers, options.units)?;
+    let mut interrupted = Interrupted::listen()?;
+    let stack = tokio::select! {
+        started = Stack::start(options.common.stack(0, true)) => started?,
+        () = interrupted.wait() => return Err("interrupted".into()),
+    };
+    let settings = settings(&options);
+    let ran = tokio::select! {
+        ran = crate::sale::run(&stack, settings.clone(), shape) => ran,
+        () = interrupted.wait() => Err("interrupted".into()),
+    };
+    // One that this process started ends with it.
+    let forgotten = if options.common.redis_url.is_some() { forget(&stack, &settings).await } else { Ok(()) };
+    stack.stop().await;
+    let report = ran?;
+    forgotten?;
+    print(&report)?;
+    Ok(report.holds())
+}
+
+async fn forget(stack: &Stack, settings: &Settings) -> Result<(), StartError> {
+    for name in crate::sale::ACTIVITIES {
+        stack.stores.forget_gate(&settings.activity(name)).await?;
+    }
+    Ok(())
+}
+
+fn print(report: &Report) -> Result<(), StartError> {
+    println!("{}", text::render(report));
+    let path = html::save(report)?;
+    println!("  Report with charts: {}", path.display());
+    Ok(())
+}
+
+fn settings(options: &Sale) -> Settings {
+    // A Redis that was there before may know an activity of an earlier run.
+    let suffix = options.common.redis_url.as_ref().map(|_| format!("-{}", jiff::Timestamp::now().as_second()));
+    Settings {
+        seed: options.seed,
+        strategy: options.strategy.name().to_owned(),
+        buckets: options.buckets,
+        bucket_rate: options.bucket_rate,
+        latency_ms: options.common.latency_ms,
+        connections: usize::from(options.connections),
+        suffix: suffix.unwrap_or_default(),
+        directory: options.report.clone(),
+    }
+}
+
+/// SIGINT and SIGTERM, from the moment on when this is made.
+struct Interrupted {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Interrupted {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Every file of events/issue-token through the handler, against real servers.
+
+use std::sync::Arc;
+
+#[tokio::test]
+async fn every_event_gets_its_answer() {
+    for case in harness::events::cases("issue-token") {
+        let backend = harness::events::demo().await;
+        let handler = issue_token::handler(backend.wiring.clone(), Arc::clone(&backend.keys));
+        harness::events::check_http(&case, &handler).await;
+    }
+}

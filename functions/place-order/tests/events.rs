@@ -1,0 +1,12 @@
+//! Every file of events/place-order through the handler, against real servers.
+
+use std::sync::Arc;
+
+#[tokio::test]
+async fn every_event_gets_its_answer() {
+    for case in harness::events::cases("place-order") {
+        let backend = harness::events::demo().await;
+        let handler = place_order::handler(backend.wiring.clone(), Arc::clone(&backend.keys));
+        harness::events::check_http(&case, &handler).await;
+    }
+}

@@ -1,0 +1,15 @@
+//! Every file of events/roll-back through the handler, against real servers.
+
+#![recursion_limit = "256"]
+#![allow(clippy::unwrap_used)]
+
+#[tokio::test]
+async fn every_event_gets_its_answer() {
+    for case in harness::events::cases("roll-back") {
+        let backend = harness::events::demo().await;
+        let handler = roll_back::handler(backend.wiring.clone());
+        let response = handler.handle(serde_json::from_value(case.event).unwrap()).await;
+        let response = serde_json::to_value(response).unwrap();
+        assert!(harness::events::contains(&response, &case.expected), "{}: {response}", case.name);
+    }
+}

@@ -1,0 +1,160 @@
+//! What the clients of AWS share: one HTTP client, a deadline and a bound on every call, and the
+//! knowledge whether a call that failed may have had its effect.
+
+use std::{
+    error::Error,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_sdk_dynamodb::{
+    config::{
+        ConfigBag, Intercept, RuntimeComponents,
+        interceptors::{BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef},
+    },
+    error::BoxError,
+};
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+use crate::ports::{Effect, Fault};
+
+/// Time to open a connection.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for one attempt of a call.
+pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for a call with the SDK's own retries.
+pub const OPERATION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Attempts of the SDK for one call: after time-outs, dropped connections, throttling and 5xx.
+pub const ATTEMPTS_MAX: u32 = 3;
+/// Longest first pause between them; it doubles.
+pub const BACKOFF: Duration = Duration::from_millis(50);
+/// Longest pause between them.
+pub const BACKOFF_MAX: Duration = Duration::from_millis(400);
+
+/// The configuration from the environment: region, credentials, `AWS_ENDPOINT_URL`. One per process:
+/// the clients made of it share their connections.
+pub async fn sdk_config() -> SdkConfig {
+    loader().load().await
+}
+
+/// How every client of AWS is set up, before region, credentials and endpoint are known.
+#[must_use]
+pub fn loader() -> ConfigLoader {
+    let tls = Provider::Rustls(CryptoMode::Ring);
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_timeout(OPERATION_TIMEOUT);
+    let retries = RetryConfig::standard()
+        .with_max_attempts(ATTEMPTS_MAX)
+        .with_initial_backoff(BACKOFF)
+        .with_max_backoff(BACKOFF_MAX);
+    aws_config::defaults(BehaviorVersion::latest())
+        .http_client(aws_smithy_http_client::Builder::new().tls_provider(tls).build_https())
+        .timeout_config(timeouts.build())
+        .retry_config(retries)
+}
+
+/// Watches every attempt of a call, those of the SDK's own retries included: only the last one shows
+/// in the result, but any of them may have been applied.
+///
+/// An attempt is certain when it was answered with success or with a refusal (4xx), or was never
+/// sent. Everything else is in doubt: a time-out, a dropped connection, 5xx.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Witness(Arc<Attempts>);
+
+#[derive(Debug, Default)]
+struct Attempts {
+    sent: AtomicBool,
+    in_doubt: AtomicBool,
+}
+
+impl Witness {
+    /// Whether the call may have been applied although it failed.
+    pub fn effect(&self) -> Effect {
+        let lost = self.0.sent.load(Ordering::Relaxed) || self.0.in_doubt.load(Ordering::Relaxed);
+        if lost { Effect::Unknown } else { Effect::None }
+    }
+
+    pub fn fault(&self, operation: &'static str, source: impl Into<BoxError>) -> Fault {
+        Fault { operation, effect: self.effect(), source: source.into() }
+    }
+}
+
+impl Intercept for Witness {
+    fn name(&self) -> &'static str {
+        "Witness"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.sent.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn read_after_attempt(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let certain = match context.output_or_error() {
+            Some(Ok(_)) => true,
+            Some(Err(error)) => {
+                let refused = context.response().is_some_and(|response| response.status().is_client_error());
+                refused || error.as_connector_error().is_some_and(|cause| never_connected(cause))
+            }
+            None => false,
+        };
+        if self.0.sent.swap(false, Ordering::Relaxed) && !certain {
+            self.0.in_doubt.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the chain of causes proves that there was no connection to send anything on.
+fn never_connected(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind as E;
+    std::iter::successors(Some(error), |error| (*error).source()).any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|cause| {
+            matches!(
+                cause.kind(),
+                E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::AddrNotAvailable
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn only_a_connection_that_never_was_proves_that_nothing_was_sent() {
+        let proves = |kind: io::ErrorKind| never_connected(&Outer(kind.into()));
+        assert!(proves(io::ErrorKind::ConnectionRefused));
+        assert!(proves(io::ErrorKind::HostUnreachable));
+        for kind in [
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::BrokenPipe,
+            io::ErrorKind::TimedOut,
+            io::ErrorKind::UnexpectedEof,
+        ] {
+            assert!(!proves(kind), "{kind}");
+        }
+    }
+}

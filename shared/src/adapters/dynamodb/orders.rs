@@ -1,0 +1,153 @@
+//! Orders, their tombstones and the buyers' guards.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{
+    Database,
+    calls::{Page, Written, bad_item},
+    change::Change,
+    codec::{BadItem, Item, check_format, decode, encode, number, text, text_of},
+    keys::{self, Key},
+};
+use crate::{
+    domain::{
+        ids::{ActivityId, Bucket, BuyerId},
+        order::{Event, Order, Status, Stored, Tombstone},
+        order_no::OrderNo,
+        time::UnixMillis,
+    },
+    ports::{Claim, Commit, Cursor, Fault, OrderStore},
+};
+
+/// How long a dead item stays, in milliseconds (30 days): longer than any token, and longer than any
+/// queue keeps a message (14 days), so that nothing on its way can find the number free again.
+pub const TOMBSTONE_LIFE_MS: i64 = 30 * 86_400_000;
+/// Orders of one page of the index.
+const PAGE_MAX: i32 = 200;
+/// Most pages of one buyer's guards in one activity. One page holds far more than a buyer can have.
+const GUARD_PAGES_MAX: usize = 10;
+
+impl OrderStore for Database {
+    async fn commit(&self, order: &Order, limit_max: u32) -> Result<Commit, Fault> {
+        self.commit_order(order, limit_max).await
+    }
+
+    async fn claim(&self, tombstone: &Tombstone) -> Result<Claim, Fault> {
+        const OPERATION: &str = "claim";
+        let item = tombstone_item(tombstone).map_err(bad_item(OPERATION))?;
+        let change = Change::put(item).only_before(Event::Abort);
+        match self.write(OPERATION, &self.tables.table, change).await? {
+            Written::Done(_) => Ok(Claim::Aborted),
+            Written::Refused(None) => Err(Fault::not_applied(OPERATION, "refused without what is stored")),
+            Written::Refused(Some(item)) => match read_stored(item).map_err(bad_item(OPERATION))? {
+                Stored::Aborted(_) => Ok(Claim::Aborted),
+                Stored::Order(order) => Ok(Claim::Order(Box::new(order))),
+            },
+        }
+    }
+
+    async fn order(&self, order_no: &OrderNo) -> Result<Option<Stored>, Fault> {
+        const OPERATION: &str = "read order";
+        let item = self.get(OPERATION, Key::order(order_no)).await?;
+        item.map(read_stored).transpose().map_err(bad_item(OPERATION))
+    }
+
+    async fn orders(&self, order_nos: &[OrderNo]) -> Result<Vec<Stored>, Fault> {
+        const OPERATION: &str = "read orders";
+        let items = self.get_all(OPERATION, order_nos.iter().map(Key::order)).await?;
+        items.into_iter().map(read_stored).collect::<Result<_, _>>().map_err(bad_item(OPERATION))
+    }
+
+    async fn buyer_orders(&self, activity: &ActivityId, buyer: &BuyerId) -> Result<Vec<OrderNo>, Fault> {
+        const OPERATION: &str = "list a buyer's orders";
+        let mut numbers = BTreeSet::new();
+        let mut after = None;
+        for _ in 0..GUARD_PAGES_MAX {
+            let partition = (keys::PK, keys::guards(activity, buyer));
+            let page = Page { index: None, partition, after, limit: PAGE_MAX };
+            let (guards, next) = self.page(OPERATION, &self.tables.table, page).await?;
+            for guard in &guards {
+                numbers.extend(guarded(guard).map_err(bad_item(OPERATION))?);
+            }
+            match next {
+                None => return Ok(numbers.into_iter().collect()),
+                Some(_) => after = next,
+            }
+        }
+        Err(Fault::not_applied(OPERATION, "the buyer has more guards than can be"))
+    }
+
+    async fn home_orders(
+        &self,
+        activity: &ActivityId,
+        bucket: Bucket,
+        after: Option<&Cursor>,
+    ) -> Result<(Vec<OrderNo>, Option<Cursor>), Fault> {
+        const OPERATION: &str = "list orders by home";
+        let home = keys::home(activity, bucket);
+        let after = after.map(|cursor| index_key(&home, cursor)).transpose().map_err(bad_item(OPERATION))?;
+        let page = Page { index: Some(keys::HOME_INDEX), partition: (keys::HOME, home), after, limit: PAGE_MAX };
+        let (items, next) = self.page(OPERATION, &self.tables.table, page).await?;
+        let number = |item: &Item| keys::order_no(text_of(item, keys::PK)?).ok_or(BadItem::Attribute(keys::PK));
+        let numbers = items.iter().map(number).collect::<Result<_, _>>().map_err(bad_item(OPERATION))?;
+        let cursor = |key: Item| text_of(&key, keys::DUE).map(|due| Cursor(due.to_owned()));
+        Ok((numbers, next.map(cursor).transpose().map_err(bad_item(OPERATION))?))
+    }
+}
+
+/// An index cursor is the last order's `due`, which its whole key follows from.
+fn index_key(home: &str, cursor: &Cursor) -> Result<Item, BadItem> {
+    let number = cursor.0.rsplit_once('#').and_then(|(_, number)| OrderNo::parse(number).ok());
+    let mut key = Key::order(&number.ok_or(BadItem::Attribute(keys::DUE))?).into_item();
+    key.insert(keys::HOME.to_owned(), text(home));
+    key.insert(keys::DUE.to_owned(), text(&cursor.0));
+    Ok(key)
+}
+
+/// The item of a committed order, with the attributes of the index.
+pub fn order_item(order: &Order) -> Result<Item, BadItem> {
+    let placement = &order.placement;
+    let mut item = encode(order)?;
+    item.extend(Key::order(&placement.order_no).into_item());
+    item.insert(keys::HOME.to_owned(), text(keys::home(&placement.activity, placement.home)));
+    // Always with milliseconds: text of one length sorts by time.
+    let due = format!("{:.3}#{}", placement.pay_before, placement.order_no);
+    item.insert(keys::DUE.to_owned(), text(due));
+    Ok(item)
+}
+
+/// The item of a tombstone. It is dead from the start and is not in the index.
+fn tombstone_item(tombstone: &Tombstone) -> Result<Item, BadItem> {
+    let mut item = encode(tombstone)?;
+    item.extend(Key::order(&tombstone.order_no).into_item());
+    item.insert(keys::STATUS.to_owned(), text(Status::Aborted.as_str()));
+    item.insert(keys::EXPIRES_AT.to_owned(), number(expires_at_s(tombstone.at)));
+    Ok(item)
+}
+
+/// When a dead item may go, in seconds since 1970.
+fn expires_at_s(died_at: UnixMillis) -> i64 {
+    died_at.plus_ms(TOMBSTONE_LIFE_MS).get() / 1_000
+}
+
+/// What is stored under an order number.
+pub fn read_stored(mut item: Item) -> Result<Stored, BadItem> {
+    check_format(&item)?;
+    if text_of(&item, keys::STATUS)? == Status::Aborted.as_str() {
+        return decode(item).map(Stored::Aborted);
+    }
+    let home = keys::home_bucket(text_of(&item, keys::HOME)?).ok_or(BadItem::Attribute(keys::HOME))?;
+    item.insert(keys::HOME.to_owned(), number(home));
+    decode(item).map(Stored::Order)
+}
+
+/// The orders that a guard counts or has counted.
+fn guarded(guard: &Item) -> Result<Vec<OrderNo>, BadItem> {
+    const BAD: BadItem = BadItem::Attribute(keys::ORDERS);
+    check_format(guard)?;
+    let entries = guard.get(keys::ORDERS).and_then(|orders| orders.as_l().ok()).ok_or(BAD)?;
+    let number = |entry: &AttributeValue| OrderNo::parse(text_of(entry.as_m().ok()?, keys::ORDER_NO).ok()?).ok();
+    entries.iter().map(|entry| number(entry).ok_or(BAD)).collect()
+}

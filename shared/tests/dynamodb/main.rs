@@ -1,0 +1,15 @@
+//! The DynamoDB adapter against a real local server, through the real SDK.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests
+
+mod claims;
+mod commits;
+mod faults;
+mod formats;
+mod listings;
+mod races;
+mod stock;
+mod stream;
+mod units;
+mod unprocessed;
+mod world;
