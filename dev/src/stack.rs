@@ -62,7 +62,7 @@ pub struct Stack {
     pub stores: Stores,
     gateway: Gateway,
     background: Background,
-    backend: Backend,
+    pub backend: Backend,
 }
 
 /// Why the stack does not start.
