@@ -19,20 +19,24 @@ use tokio::sync::mpsc;
 struct Fixture {
     gateway: Gateway,
     authorizer: Arc<Authorizer>,
-    finished: mpsc::UnboundedReceiver<()>,
+    /// "started" of each slow function, "finished" of every one.
+    steps: mpsc::UnboundedReceiver<&'static str>,
 }
 
-fn function(name: &'static str, finished: &mpsc::UnboundedSender<()>) -> HttpFunction {
-    let finished = finished.clone();
+fn function(name: &'static str, steps: &mpsc::UnboundedSender<&'static str>) -> HttpFunction {
+    let steps = steps.clone();
     Arc::new(move |request| {
-        let finished = finished.clone();
+        let steps = steps.clone();
         Box::pin(async move {
             match request.headers().get("x-test").and_then(|value| value.to_str().ok()) {
                 Some("panic") => panic!("asked for by the test"),
-                Some("slow") => tokio::time::sleep(Duration::from_millis(200)).await,
+                Some("slow") => {
+                    let _ = steps.send("started");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
                 _ => {}
             }
-            let _ = finished.send(());
+            let _ = steps.send("finished");
             let body = json!({ "function": name, "method": request.method().as_str(), "bytes": request.body().len() });
             Response::builder().status(201).header("x-kept", "yes").body(Body::Text(body.to_string())).unwrap()
         })
@@ -41,7 +45,7 @@ fn function(name: &'static str, finished: &mpsc::UnboundedSender<()>) -> HttpFun
 
 impl Fixture {
     async fn start() -> Self {
-        let (sender, finished) = mpsc::unbounded_channel();
+        let (sender, steps) = mpsc::unbounded_channel();
         let authorizer = Arc::new(Authorizer::new(vec![1; 32]));
         let local = LocalApi {
             reconcile: Arc::new(|| Box::pin(async { Ok(json!({ "findings": [] })) })),
@@ -61,7 +65,12 @@ impl Fixture {
             reconcile: Arc::clone(&local.reconcile),
         };
         let api = Api { functions, authorizer: Arc::clone(&authorizer), local };
-        Self { gateway: Gateway::start(0, api).await.unwrap(), authorizer, finished }
+        Self { gateway: Gateway::start(0, api).await.unwrap(), authorizer, steps }
+    }
+
+    /// The next step of a function.
+    async fn step(&mut self) -> &'static str {
+        tokio::time::timeout(Duration::from_secs(10), self.steps.recv()).await.unwrap().unwrap()
     }
 
     fn bearer(&self, groups: &[&str]) -> String {
@@ -185,10 +194,9 @@ async fn a_client_that_goes_away_does_not_end_the_function() {
     let mut fixture = Fixture::start().await;
     let mut stream = fixture.connect().await;
     stream.write_all(b"GET /v1/activities/sale HTTP/1.1\r\nHost: localhost\r\nx-test: slow\r\n\r\n").await.unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(fixture.step().await, "started");
     drop(stream);
-    let finished = tokio::time::timeout(Duration::from_secs(5), fixture.finished.recv()).await;
-    assert_eq!(finished, Ok(Some(())));
+    assert_eq!(fixture.step().await, "finished");
 }
 
 #[tokio::test]
@@ -211,10 +219,10 @@ async fn the_local_routes_log_in_reconcile_and_show_both_stores() {
 
 #[tokio::test]
 async fn stopping_lets_requests_in_flight_finish() {
-    let fixture = Fixture::start().await;
+    let mut fixture = Fixture::start().await;
     let mut stream = fixture.connect().await;
     stream.write_all(b"GET /v1/activities/sale HTTP/1.1\r\nHost: localhost\r\nx-test: slow\r\n\r\n").await.unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(fixture.step().await, "started");
     fixture.gateway.stop().await;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();

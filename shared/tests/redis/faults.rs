@@ -99,8 +99,11 @@ async fn a_stopped_server_is_told_fast_as_not_applied_and_works_when_it_is_back(
     let mut scene = Scene::start().await;
     assert!(admitted(&scene.placed(1).await));
     scene.server.stop_hard();
-    // The connection learns of it by itself, before anything is sent on it.
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // The connection learns of it by itself; until then a call may be lost on it.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while fault(&scene, 2).await.effect != Effect::None {
+        assert!(Instant::now() < deadline, "the connection is still used");
+    }
     for _ in 0..3 {
         assert_eq!(fault(&scene, 2).await.effect, Effect::None);
     }
