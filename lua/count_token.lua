@@ -14,8 +14,8 @@ local counted = redis.pcall('GET', KEYS[1])
 if type(counted) == 'table' then
   return { 'bad_data' }
 end
-local tokens = counted and whole(counted) or 0
-if counted and not whole(counted) then
+local tokens = exact(string.match(counted or '0', '^%d+$'))
+if not tokens then
   return { 'bad_data' }
 end
 if tokens >= tonumber(ARGV[1]) then

@@ -18,7 +18,7 @@
 -- include: records
 
 local BAD_DATA = { 'bad_data' }
-local version, order_no = ARGV[1], ARGV[2]
+local order_no = ARGV[2]
 local count = tonumber(ARGV[5])
 local first_charge = 6 + 2 * count
 
@@ -27,18 +27,19 @@ for index = first_charge, #ARGV, 2 do
   fields[#fields + 1] = ARGV[index]
 end
 local orders = redis.pcall('HMGET', KEYS[2], unpack(fields))
-local state = redis.pcall('HMGET', KEYS[1], '@version', '@rate', '@second', '@admitted')
+local state = redis.pcall('HMGET', KEYS[1], '@control', '@admitted')
 if orders.err or state.err then
   return BAD_DATA
 end
 if not orders[1] or not state[1] then
   return { 'unusable' }
 end
-local rate, last_second, admitted = whole(state[2]), whole(state[3]), whole(state[4])
-if not (whole(state[1]) and rate and last_second and admitted) then
+local version, _, _, rate = string.match(state[1], CONTROL)
+local last_second, admitted = string.match(state[2] or '', ADMITTED)
+if not version or not last_second then
   return BAD_DATA
 end
-if state[1] ~= version then
+if version ~= ARGV[1] then
   return { 'unusable' }
 end
 
@@ -50,12 +51,11 @@ if orders[2] then
   end
   held_before = record.units
 end
-local skus, wanted, sale_fields, held = {}, {}, {}, {}
+local skus, wanted, held = {}, {}, {}
 for index = 6, first_charge - 1, 2 do
   local sku = ARGV[index]
   skus[#skus + 1] = sku
   wanted[sku] = tonumber(ARGV[index + 1])
-  sale_fields[#sale_fields + 1] = 'on_sale:' .. sku
   held[#held + 1] = sku .. '=' .. ARGV[index + 1]
 end
 for _, sku in ipairs(record and record.skus or {}) do
@@ -64,8 +64,7 @@ for _, sku in ipairs(record and record.skus or {}) do
     wanted[sku] = 0
   end
 end
-local free, sold = read_counters(KEYS[1], skus)
-local on_sale = redis.call('HMGET', KEYS[1], '@version', unpack(sale_fields))
+local free, sold, rest, on_sale = read_skus(KEYS[1], skus)
 if not free then
   return BAD_DATA
 end
@@ -83,10 +82,7 @@ for index, sku in ipairs(skus) do
   local more = wanted[sku] - before
   same = same and more == 0
   if index <= count then
-    if on_sale[index + 1] ~= '1' and on_sale[index + 1] ~= '0' then
-      return BAD_DATA
-    end
-    frozen = frozen or (on_sale[index + 1] == '0' and more > 0)
+    frozen = frozen or (on_sale[sku] == '0' and more > 0)
     short = short or (more > 0 and more > free[sku])
     may_hold[index] = before + math.max(free[sku], 0)
   end
@@ -105,8 +101,9 @@ end
 if frozen then
   return { 'frozen' }
 end
-local now, second = now_ms()
-if not record and last_second == second and admitted >= rate then
+local _, at_ms, second = now_ms()
+admitted = last_second == second and tonumber(admitted) or 0
+if not record and admitted >= tonumber(rate) then
   return { 'limited' }
 end
 if short then
@@ -119,17 +116,15 @@ if not note('deduct', order_no .. ' ' .. held) then
 end
 local counters = {}
 if not record then
-  counters = { '@second', second, '@admitted', last_second == second and admitted + 1 or 1 }
+  counters = { '@admitted', second .. string.format('|%d', admitted + 1) }
 end
 for _, sku in ipairs(skus) do
   local more = wanted[sku] - (held_before[sku] or 0)
-  counters[#counters + 1] = 'free:' .. sku
-  counters[#counters + 1] = free[sku] - more
-  counters[#counters + 1] = 'sold:' .. sku
-  counters[#counters + 1] = sold[sku] + more
+  counters[#counters + 1] = sku
+  counters[#counters + 1] = write_sku(free[sku] - more, sold[sku] + more, rest[sku])
 end
-local at_ms = record and record.at_ms or string.format('%.0f', now)
-local entries = { order_no, write_record('D', 1, at_ms, ARGV[3], held, ARGV[4]) }
+at_ms = record and record.at_ms or at_ms
+local entries = { order_no, write_record('D', '1', at_ms, ARGV[3], held, ARGV[4]) }
 for charge, mark in ipairs(record and {} or marks) do
   mark.entries[#mark.entries + 1] = order_no .. '=' .. ARGV[first_charge + 2 * charge - 1]
   entries[#entries + 1] = fields[2 + charge]

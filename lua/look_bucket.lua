@@ -9,25 +9,22 @@
 
 -- include: records
 
+local skus = { unpack(ARGV, 3) }
 local orders = redis.pcall('HMGET', KEYS[2], '#', ARGV[2])
-local names = { '@version', '@rate', '@second', '@admitted' }
-for index = 3, #ARGV do
-  names[#names + 1] = 'free:' .. ARGV[index]
-  names[#names + 1] = 'on_sale:' .. ARGV[index]
-end
-local state = redis.pcall('HMGET', KEYS[1], unpack(names))
+local state = redis.pcall('HMGET', KEYS[1], '@control', '@admitted')
 if orders.err or state.err then
   return { 'unusable', '0', '' }
 end
-local _, second = now_ms()
-local rate, last_second, admitted = whole(state[2]), whole(state[3]), whole(state[4])
-local limited = rate and admitted and last_second == second and admitted >= rate
+local version, _, _, rate = string.match(state[1] or '', CONTROL)
+local last_second, admitted = string.match(state[2] or '', ADMITTED)
+local _, _, second = now_ms()
+local limited = rate and last_second == second and tonumber(admitted) >= tonumber(rate)
+local free, _, _, on_sale = read_skus(KEYS[1], skus)
+local usable = orders[1] and version == ARGV[1] and last_second and free
 local reply = { 'free', limited and '1' or '0', orders[2] or '' }
-local usable = orders[1] and state[1] == ARGV[1] and rate and last_second and admitted
-for index = 3, #ARGV do
-  local free = whole(state[2 * index - 1])
-  usable = usable and free and state[2 * index] == '1'
-  reply[#reply + 1] = free and math.max(free, 0)
+for index, sku in ipairs(usable and skus or {}) do
+  usable = usable and on_sale[sku] == '1'
+  reply[3 + index] = math.max(free[sku], 0)
 end
 if not usable then
   return { 'unusable', reply[2], reply[3] }

@@ -21,16 +21,13 @@
 -- include: records
 
 local BAD_DATA = { 'bad_data' }
-local version, order_no, hash, placement = ARGV[1], ARGV[3], ARGV[5], ARGV[6]
+local order_no, hash = ARGV[3], ARGV[5]
 local lines = tonumber(ARGV[9])
 local first_charge = 10 + 2 * lines
 
-local names = { '@version', '@starts_ms', '@ends_ms', '@rate', '@second', '@admitted' }
-for index = 10, first_charge - 1, 2 do
-  local sku = ARGV[index]
-  names[#names + 1] = 'free:' .. sku
-  names[#names + 1] = 'sold:' .. sku
-  names[#names + 1] = 'on_sale:' .. sku
+local names = { '@control', '@admitted' }
+for line = 1, lines do
+  names[2 + line] = ARGV[8 + 2 * line]
 end
 local fields = { '#', order_no }
 for index = first_charge, #ARGV, 2 do
@@ -42,27 +39,27 @@ if state.err or orders.err then
   return BAD_DATA
 end
 
-local now, second = now_ms()
+local now, at_ms, second = now_ms()
 if not state[1] or not orders[1] then
   return { now < tonumber(ARGV[2]) and 'not_started' or 'memory_lost' }
 end
-if not whole(state[1]) then
+local version, starts, ends, rate = string.match(state[1], CONTROL)
+if not version then
   return BAD_DATA
 end
-if state[1] ~= version then
+if version ~= ARGV[1] then
   return { 'configuration_changed' }
 end
 
-local starts, ends, rate = whole(state[2]), whole(state[3]), whole(state[4])
-local last_second, admitted = whole(state[5]), whole(state[6])
-if not (starts and ends and rate and last_second and admitted) then
+local last_second, admitted = string.match(state[2] or '', ADMITTED)
+if not last_second then
   return BAD_DATA
 end
-local free, sold, frozen = {}, {}, false
+local free, sold, rest, frozen = {}, {}, {}, false
 for line = 1, lines do
-  local on_sale = state[6 + 3 * line]
-  free[line], sold[line] = whole(state[4 + 3 * line]), whole(state[5 + 3 * line])
-  if not free[line] or not sold[line] or (on_sale ~= '1' and on_sale ~= '0') then
+  local free_text, sold_text, rest_text, on_sale = string.match(state[2 + line] or '', SKU)
+  free[line], sold[line], rest[line] = exact(free_text), exact(sold_text), rest_text
+  if not free[line] or not sold[line] then
     return BAD_DATA
   end
   frozen = frozen or on_sale == '0'
@@ -91,16 +88,17 @@ if record then
   end
   return { 'replayed', orders[2] }
 end
-if now < starts then
+if now < tonumber(starts) then
   return { 'not_started' }
 end
-if now >= ends then
+if now >= tonumber(ends) then
   return { 'ended' }
 end
 if frozen then
   return { 'frozen' }
 end
-if last_second == second and admitted >= rate then
+admitted = last_second == second and tonumber(admitted) or 0
+if admitted > 0 and admitted >= tonumber(rate) then
   return { 'limited' }
 end
 for charge, mark in ipairs(marks) do
@@ -120,25 +118,22 @@ if short and ARGV[4] ~= '1' then
   return { 'short', unpack(available) }
 end
 
-local counters = { '@second', second, '@admitted', last_second == second and admitted + 1 or 1 }
-local held = {}
+local counters, held = { '@admitted', second .. string.format('|%d', admitted + 1) }, {}
 for line = 1, lines do
   local sku = ARGV[8 + 2 * line]
-  held[line] = sku .. '=' .. taken[line]
-  counters[#counters + 1] = 'free:' .. sku
-  counters[#counters + 1] = free[line] - taken[line]
-  counters[#counters + 1] = 'sold:' .. sku
-  counters[#counters + 1] = sold[line] + taken[line]
+  held[line] = string.format('%s=%d', sku, taken[line])
+  counters[1 + 2 * line] = sku
+  counters[2 + 2 * line] = write_sku(free[line] - taken[line], sold[line] + taken[line], rest[line])
 end
 held = table.concat(held, ',')
 if not note('place', order_no .. ' ' .. held) then
   return BAD_DATA
 end
-local entries = { order_no, write_record('D', 1, string.format('%.0f', now), hash, held, placement) }
+local entries = { order_no, write_record('D', '1', at_ms, hash, held, ARGV[6]) }
 for charge, mark in ipairs(marks) do
   mark.entries[#mark.entries + 1] = order_no .. '=' .. ARGV[first_charge + 2 * charge - 1]
-  entries[#entries + 1] = fields[2 + charge]
-  entries[#entries + 1] = table.concat(mark.entries, ';')
+  entries[1 + 2 * charge] = fields[2 + charge]
+  entries[2 + 2 * charge] = table.concat(mark.entries, ';')
 end
 redis.call('HSET', KEYS[1], unpack(counters))
 redis.call('HSET', KEYS[2], unpack(entries))

@@ -14,7 +14,7 @@
 -- include: records
 
 local BAD_DATA = { 'bad_data' }
-local state = redis.pcall('HGET', KEYS[1], '@version')
+local state = redis.pcall('HGET', KEYS[1], '@control')
 local sentinel = redis.pcall('HGET', KEYS[2], '#')
 if (type(state) == 'table' and state.err) or (type(sentinel) == 'table' and sentinel.err) then
   return BAD_DATA
@@ -23,25 +23,18 @@ end
 if state and sentinel then
   return { 'already' }
 end
-local counters = {
-  '@version', ARGV[1], '@starts_ms', ARGV[2], '@ends_ms', ARGV[3], '@rate', ARGV[4],
-  '@second', '0', '@admitted', '0',
-}
+local counters = { '@control', table.concat(ARGV, '|', 1, 4), '@admitted', '0|0' }
 local allotted = {}
 for index = 7, #ARGV, 4 do
   local sku, units, version, on_sale = unpack(ARGV, index, index + 3)
-  if not whole(units) or not whole(version) then
+  if not exact(units) or not exact(version) then
     return BAD_DATA
   end
   allotted[#allotted + 1] = sku .. '=' .. units
-  for _, value in ipairs({
-    'free:' .. sku, units, 'sold:' .. sku, '0', 'allotted:' .. sku, units,
-    'version:' .. sku, version, 'on_sale:' .. sku, on_sale,
-  }) do
-    counters[#counters + 1] = value
-  end
+  counters[#counters + 1] = sku
+  counters[#counters + 1] = table.concat({ units, '0', on_sale, units, version }, '|')
 end
-if not whole(ARGV[1]) then
+if not exact(ARGV[1]) then
   return BAD_DATA
 end
 

@@ -14,5 +14,6 @@ if state.err or (type(sentinel) == 'table' and sentinel.err) then
   return { 'bad_data' }
 end
 -- RESP3 would answer a map; scripts are always answered in RESP2, as a flat list.
-table.insert(state, 1, (state[1] and sentinel) and 'present' or 'gone')
+local loaded = redis.call('HEXISTS', KEYS[1], '@control') == 1 and sentinel
+table.insert(state, 1, loaded and 'present' or 'gone')
 return state

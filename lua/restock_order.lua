@@ -20,7 +20,7 @@ local BAD_DATA = { 'bad_data' }
 local order_no, take = ARGV[1], tonumber(ARGV[2])
 local fields = { '#', order_no, unpack(ARGV, 5) }
 local orders = redis.pcall('HMGET', KEYS[2], unpack(fields))
-local state = redis.pcall('HGET', KEYS[1], '@version')
+local state = redis.pcall('HGET', KEYS[1], '@control')
 if orders.err or (type(state) == 'table' and state.err) then
   return BAD_DATA
 end
@@ -40,7 +40,7 @@ end
 local raise = record.rank < 2 * take
 local usable = state and orders[1]
 local skus = (raise and usable and record.deducted) and record.skus or {}
-local free, sold = read_counters(KEYS[1], skus)
+local free, sold, rest = read_skus(KEYS[1], skus)
 if not free then
   return BAD_DATA
 end
@@ -63,11 +63,13 @@ if raise then
     return BAD_DATA
   end
   for _, sku in ipairs(skus) do
-    redis.call('HSET', KEYS[1], 'free:' .. sku, free[sku] + record.units[sku], 'sold:' .. sku, sold[sku] - record.units[sku])
+    local units = record.units[sku]
+    redis.call('HSET', KEYS[1], sku, write_sku(free[sku] + units, sold[sku] - units, rest[sku]))
   end
-  local at_ms = record.at_ms or string.format('%.0f', now_ms())
+  local _, now = now_ms()
+  local at_ms = record.at_ms or now
   kept[#kept + 1] = order_no
-  kept[#kept + 1] = write_record('R', take, at_ms, record.hash, record.held, record.placement)
+  kept[#kept + 1] = write_record('R', ARGV[2], at_ms, record.hash, record.held, record.placement)
 end
 if #kept > 0 then
   redis.call('HSET', KEYS[2], unpack(kept))

@@ -23,7 +23,7 @@ for index = first_charge, #ARGV, 2 do
   fields[#fields + 1] = ARGV[index]
 end
 local orders = redis.pcall('HMGET', KEYS[2], unpack(fields))
-local state = redis.pcall('HGET', KEYS[1], '@version')
+local state = redis.pcall('HGET', KEYS[1], '@control')
 if orders.err or (type(state) == 'table' and state.err) then
   return BAD_DATA
 end
@@ -54,7 +54,7 @@ for _, sku in ipairs(record.deducted and record.skus or {}) do
     units[sku] = 0
   end
 end
-local free, sold = read_counters(KEYS[1], skus)
+local free, sold, rest = read_skus(KEYS[1], skus)
 if not free then
   return BAD_DATA
 end
@@ -65,10 +65,8 @@ for _, sku in ipairs(skus) do
   if more ~= 0 then
     same = false
     delta = delta - more
-    counters[#counters + 1] = 'free:' .. sku
-    counters[#counters + 1] = free[sku] - more
-    counters[#counters + 1] = 'sold:' .. sku
-    counters[#counters + 1] = sold[sku] + more
+    counters[#counters + 1] = sku
+    counters[#counters + 1] = write_sku(free[sku] - more, sold[sku] + more, rest[sku])
   end
 end
 local entries = {}
@@ -96,9 +94,10 @@ if #counters > 0 then
   redis.call('HSET', KEYS[1], unpack(counters))
 end
 if not same then
-  local at_ms = record.at_ms or string.format('%.0f', now_ms())
+  local _, now = now_ms()
+  local at_ms = record.at_ms or now
   entries[#entries + 1] = order_no
-  entries[#entries + 1] = write_record('D', take, at_ms, ARGV[3], held, ARGV[4])
+  entries[#entries + 1] = write_record('D', ARGV[2], at_ms, ARGV[3], held, ARGV[4])
 end
 redis.call('HSET', KEYS[2], unpack(entries))
 return { 'done', delta }

@@ -17,18 +17,17 @@ local sentinel = redis.pcall('HGET', KEYS[2], '#')
 if state.err or (type(sentinel) == 'table' and sentinel.err) then
   return BAD_DATA
 end
-if not state[1] or not sentinel then
-  return { 'sums' }
-end
-local counters, skus = {}, {}
+local texts, skus = {}, {}
 for index = 1, #state, 2 do
-  counters[state[index]] = state[index + 1]
-  local sku = string.match(state[index], '^allotted:(.+)$')
-  if sku then
-    skus[#skus + 1] = sku
+  texts[state[index]] = state[index + 1]
+  if string.sub(state[index], 1, 1) ~= '@' then
+    skus[#skus + 1] = state[index]
   end
 end
 table.sort(skus)
+if not texts['@control'] or not sentinel then
+  return { 'sums' }
+end
 
 local deducted = {}
 -- In pages, because all at once would need as much memory again. Nothing changes while a script
@@ -51,15 +50,16 @@ repeat
   end
 until cursor == '0'
 for sku, units in pairs(deducted) do
-  if units > 0 and not counters['allotted:' .. sku] then
+  if units > 0 and not texts[sku] then
     return BAD_DATA
   end
 end
 
-local reply, changes, text = { 'sums' }, {}, {}
+local reply, changes, moved = { 'sums' }, {}, {}
 for _, sku in ipairs(skus) do
-  local allotted, free, sold = whole(counters['allotted:' .. sku]), whole(counters['free:' .. sku]), whole(counters['sold:' .. sku])
-  if not (allotted and free and sold) then
+  local free, sold, on_sale, allotted, version = string.match(texts[sku], SKU_WHOLE)
+  free, sold, allotted = exact(free), exact(sold), exact(allotted)
+  if not (free and sold and allotted) then
     return BAD_DATA
   end
   local units = deducted[sku] or 0
@@ -67,14 +67,13 @@ for _, sku in ipairs(skus) do
     for _, value in ipairs({ sku, units, allotted, free }) do
       reply[#reply + 1] = value
     end
-    for _, value in ipairs({ 'free:' .. sku, allotted - units, 'sold:' .. sku, units }) do
-      changes[#changes + 1] = value
-    end
-    text[#text + 1] = sku .. '=' .. string.format('%.0f', allotted - units - free)
+    moved[#moved + 1] = string.format('%s=%d', sku, allotted - units - free)
+    changes[#changes + 1] = sku
+    changes[#changes + 1] = write_sku(allotted - units, units, string.format('|%s|%d|%s', on_sale, allotted, version))
   end
 end
 if ARGV[1] == '1' and #changes > 0 then
-  if not note('repair', table.concat(text, ',')) then
+  if not note('repair', table.concat(moved, ',')) then
     return BAD_DATA
   end
   redis.call('HSET', KEYS[1], unpack(changes))

@@ -11,11 +11,9 @@
 -- include: records
 
 local BAD_DATA = { 'bad_data' }
-local names = { '@version' }
+local names = { '@control' }
 for index = 1, #ARGV, 4 do
-  for _, name in ipairs({ 'free:', 'allotted:', 'version:', 'sold:' }) do
-    names[#names + 1] = name .. ARGV[index]
-  end
+  names[#names + 1] = ARGV[index]
 end
 local state = redis.pcall('HMGET', KEYS[1], unpack(names))
 local sentinel = redis.pcall('HGET', KEYS[2], '#')
@@ -29,23 +27,18 @@ end
 local changes, moved = {}, {}
 for index = 1, #ARGV, 4 do
   local sku, allotted, version, on_sale = unpack(ARGV, index, index + 3)
-  allotted, version = whole(allotted), whole(version)
-  local free, old, known, sold = whole(state[index + 1]), whole(state[index + 2]), whole(state[index + 3]), whole(state[index + 4])
-  if not (state[index + 1] or state[index + 2] or state[index + 3] or state[index + 4]) then
-    -- A SKU that the bucket was not loaded with.
-    free, old, known, sold = 0, 0, -1, 0
-  end
-  if not (allotted and version and free and old and known and sold) then
+  -- A SKU that the bucket was not loaded with has nothing yet, of a version before all.
+  local text = state[1 + (index + 3) / 4]
+  local free, sold, _, old, known = string.match(text or '0|0|0|0|0', SKU_WHOLE)
+  free, sold, old, known = exact(free), exact(sold), exact(old), text and exact(known) or -1
+  allotted, version = exact(allotted), exact(version)
+  if not (allotted and version and free and sold and old and (known ~= -1 or not text)) then
     return BAD_DATA
   end
   if version > known then
-    moved[#moved + 1] = sku .. '=' .. string.format('%.0f', allotted - old)
-    for _, value in ipairs({
-      'free:' .. sku, free + allotted - old, 'sold:' .. sku, sold, 'allotted:' .. sku, allotted,
-      'version:' .. sku, version, 'on_sale:' .. sku, on_sale,
-    }) do
-      changes[#changes + 1] = value
-    end
+    moved[#moved + 1] = string.format('%s=%d', sku, allotted - old)
+    changes[#changes + 1] = sku
+    changes[#changes + 1] = write_sku(free + allotted - old, sold, string.format('|%s|%d|%d', on_sale, allotted, version))
   end
 end
 if #moved > 0 then

@@ -12,7 +12,7 @@
 
 -- include: records
 
-local known = redis.pcall('HGET', KEYS[1], '@version')
+local known = redis.pcall('HGET', KEYS[1], '@control')
 local sentinel = redis.pcall('HGET', KEYS[2], '#')
 if (type(known) == 'table' and known.err) or (type(sentinel) == 'table' and sentinel.err) then
   return { 'bad_data' }
@@ -20,15 +20,15 @@ end
 if not known or not sentinel then
   return { 'kept' }
 end
-local newer = whole(ARGV[1])
-known = whole(known)
+local newer = exact(ARGV[1])
+known = exact(string.match(known, CONTROL))
 if not known or not newer then
   return { 'bad_data' }
 end
 if newer <= known then
   return { 'kept' }
 end
-redis.call('HSET', KEYS[1], '@version', ARGV[1], '@starts_ms', ARGV[2], '@ends_ms', ARGV[3], '@rate', ARGV[4])
+redis.call('HSET', KEYS[1], '@control', table.concat(ARGV, '|', 1, 4))
 -- Longer, never shorter: an earlier end must not take records away that are still needed.
 redis.call('PEXPIREAT', KEYS[1], ARGV[5], 'GT')
 redis.call('PEXPIREAT', KEYS[2], ARGV[6], 'GT')

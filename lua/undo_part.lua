@@ -16,7 +16,7 @@
 local BAD_DATA = { 'bad_data' }
 local order_no = ARGV[1]
 local orders = redis.pcall('HMGET', KEYS[2], '#', unpack(ARGV))
-local state = redis.pcall('HGET', KEYS[1], '@version')
+local state = redis.pcall('HGET', KEYS[1], '@control')
 if orders.err or (type(state) == 'table' and state.err) then
   return BAD_DATA
 end
@@ -32,7 +32,7 @@ if not record.deducted or record.take ~= 1 then
 end
 -- Where the bucket's memory is lost there is no stock to give back to.
 local skus = (state and orders[1]) and record.skus or {}
-local free, sold = read_counters(KEYS[1], skus)
+local free, sold, rest = read_skus(KEYS[1], skus)
 if not free then
   return BAD_DATA
 end
@@ -54,7 +54,8 @@ if not note('undo', order_no .. ' ' .. record.held) then
   return BAD_DATA
 end
 for _, sku in ipairs(skus) do
-  redis.call('HSET', KEYS[1], 'free:' .. sku, free[sku] + record.units[sku], 'sold:' .. sku, sold[sku] - record.units[sku])
+  local units = record.units[sku]
+  redis.call('HSET', KEYS[1], sku, write_sku(free[sku] + units, sold[sku] - units, rest[sku]))
 end
 if #kept > 0 then
   redis.call('HSET', KEYS[2], unpack(kept))

@@ -1,5 +1,6 @@
 //! The whole system in this process: servers, functions, gateway, pollers and schedule.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub struct Stack {
     pub stores: Stores,
     gateway: Gateway,
     background: Background,
-    backend: Backend,
+    pub backend: Backend,
 }
 
 /// Why the stack does not start.
@@ -110,7 +111,7 @@ impl Stack {
     async fn poll(&mut self, functions: Functions, every: Duration, fulfil: bool) -> Result<(), StartError> {
         let queue_url = self.backend.queues.roll_back_url.clone().unwrap_or_default();
         let roll_back = QueuePoller {
-            client: self.long_polls(),
+            client: long_polls(&self.backend),
             queue_arn: self.queue_arn(&queue_url).await?,
             queue_url,
             function: functions.roll_back,
@@ -130,7 +131,7 @@ impl Stack {
         if fulfil {
             let url = self.backend.queues.fulfilment_url.clone().unwrap_or_default();
             for _ in 0..FULFILMENT_READERS {
-                let (fulfilment, client, url) = (self.fulfilment.clone(), self.long_polls(), url.clone());
+                let (fulfilment, client, url) = (self.fulfilment.clone(), long_polls(&self.backend), url.clone());
                 self.background.spawn(|stop| fulfilment.run(client, url, stop));
             }
         }
@@ -149,14 +150,6 @@ impl Stack {
         let described = self.backend.sdk.dynamodb.describe_table().table_name(table).send().await.map_err(explain)?;
         let arn = described.table.and_then(|table| table.latest_stream_arn);
         arn.ok_or_else(|| "the table has no stream".into())
-    }
-
-    /// A client whose receives may wait longer than a function's calls may take.
-    fn long_polls(&self) -> aws_sdk_sqs::Client {
-        let config = aws_sdk_sqs::config::Builder::from(&self.backend.sdk.config);
-        let patient = TimeoutConfig::builder().operation_attempt_timeout(POLL_LIMIT).operation_timeout(POLL_LIMIT * 2);
-        let config = config.endpoint_url(self.backend.sqs.endpoint()).timeout_config(patient.build());
-        aws_sdk_sqs::Client::from_conf(config.build())
     }
 
     fn streams_client(&self) -> StreamsClient {
@@ -206,6 +199,12 @@ impl Stack {
         Ok(self.messages(roll_back.unwrap_or_default()).await? + self.messages(fulfilment.unwrap_or_default()).await?)
     }
 
+    /// Calls of the database so far by operation, those that it refused included.
+    #[must_use]
+    pub fn database_calls(&self) -> BTreeMap<String, u64> {
+        self.backend.dynamodb.control().counts()
+    }
+
     /// The keys of order tokens.
     #[must_use]
     pub fn keys(&self) -> Arc<TokenKeys> {
@@ -242,4 +241,13 @@ fn random_secret() -> Result<Vec<u8>, StartError> {
     let mut secret = vec![0; 32];
     getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
     Ok(secret)
+}
+
+/// A client whose receives may wait longer than a function's calls may take: one that is given up
+/// too early takes messages with it.
+#[must_use]
+pub fn long_polls(backend: &Backend) -> aws_sdk_sqs::Client {
+    let config = aws_sdk_sqs::config::Builder::from(&backend.sdk.config).endpoint_url(backend.sqs.endpoint());
+    let patient = TimeoutConfig::builder().operation_attempt_timeout(POLL_LIMIT).operation_timeout(POLL_LIMIT * 2);
+    aws_sdk_sqs::Client::from_conf(config.timeout_config(patient.build()).build())
 }

@@ -13,12 +13,13 @@ use std::{
 
 use dev::{
     checks::{self, Answer, Submission as Told},
-    stores::Stores,
+    sale::settle::drain,
+    stack::{Stack, StackOptions},
 };
 use fastrand::Rng;
 use futures_util::{StreamExt as _, stream};
 use harness::{
-    Backend, Options, events,
+    events,
     faulty::{Faulty, Saboteur, Strike},
     sample,
 };
@@ -44,7 +45,7 @@ use serde_json::json;
 use tokio::time::{Duration, Instant};
 
 const PAIRS: u64 = 10_000;
-const PAIRS_PER_ROUND: u64 = 250;
+const PAIRS_PER_ROUND: u64 = 500;
 /// Pairs under way at once.
 const PARALLEL: usize = 8;
 /// More steps than any submission takes, so that some meet no failure.
@@ -80,7 +81,8 @@ impl Clock for Later {
 }
 
 struct Round {
-    backend: Backend,
+    /// Follows the stream, so that the audit trail can be checked too.
+    stack: Stack,
     outbox: Outbox,
     told: Mutex<BTreeMap<String, Told>>,
 }
@@ -122,11 +124,19 @@ fn random_pair(rng: &mut Rng, index: u64) -> [Order; 2] {
 
 impl Round {
     async fn start() -> Self {
-        let backend = Backend::start(Options::default()).await.unwrap();
-        let skus = json!([{"sku": "a", "stock": 150, "price": 3}, {"sku": "b", "stock": 60, "price": 5}]);
+        let stack = Stack::start(StackOptions {
+            port: 0,
+            latency: Duration::ZERO,
+            redis_url: None,
+            redis_deadline_ms: 1_000,
+            reconcile_every: Duration::from_hours(1),
+            fulfil: true,
+        });
+        let stack = stack.await.unwrap();
+        let skus = json!([{"sku": "a", "stock": 300, "price": 3}, {"sku": "b", "stock": 120, "price": 5}]);
         let fields = json!({"skus": skus, "buckets": 3, "limit": {"scope": "activity", "max": 3}});
-        events::open(&backend.wiring, "sale", &sample::with(sample::activity("a", 1), &fields)).await;
-        Self { backend, outbox: Outbox::default(), told: Mutex::default() }
+        events::open(&stack.backend.wiring, "sale", &sample::with(sample::activity("a", 1), &fields)).await;
+        Self { stack, outbox: Outbox::default(), told: Mutex::default() }
     }
 
     async fn submit(&self, order: &Order, saboteur: &Saboteur) {
@@ -137,17 +147,17 @@ impl Round {
         let token = Token { activity: activity.clone(), buyer: buyer.clone(), page: Page::default(), id, expires_at };
         let lines = order.lines.iter().map(|(sku, units)| (Sku::parse(sku).unwrap(), Quantity::new(*units).unwrap()));
         let cart = Cart::new(lines).unwrap();
-        let wiring = self.backend.wiring.clone();
+        let wiring = self.stack.backend.wiring.clone();
         let process = PlaceOrder {
             cache: ActivityCache::new(Faulty { inner: wiring.database.clone(), saboteur: saboteur.clone() }),
             store: Faulty { inner: wiring.database, saboteur: saboteur.clone() },
             gate: Faulty { inner: wiring.gate, saboteur: saboteur.clone() },
             messages: Faulty { inner: self.outbox.clone(), saboteur: saboteur.clone() },
             clock: SystemClock,
-            keys: Arc::clone(&self.backend.keys),
+            keys: Arc::clone(&self.stack.backend.keys),
         };
-        let token = self.backend.keys.sign(&token);
-        let placed = process.run(Submission { activity, buyer, token, cart }).await;
+        let token = self.stack.backend.keys.sign(&token);
+        let placed = Box::pin(process.run(Submission { activity, buyer, token, cart })).await;
         self.note(order, &order_no, placed.ok().filter(|_| !saboteur.is_dead()));
     }
 
@@ -186,11 +196,11 @@ impl Round {
         let [first, second] = random_pair(&mut rng, index);
         let mut saboteur = || Saboteur::at(rng.u32(..STEPS), Strike::ALL[rng.usize(..Strike::ALL.len())]);
         let (one, other) = (saboteur(), saboteur());
-        tokio::join!(self.submit(&first, &one), self.submit(&second, &other));
+        tokio::join!(Box::pin(self.submit(&first, &one)), Box::pin(self.submit(&second, &other)));
         // Some clients try again, in a process that works.
         for order in [&first, &second] {
             if rng.bool() {
-                self.submit(order, &Saboteur::at(u32::MAX - 1, Strike::Refused)).await;
+                Box::pin(self.submit(order, &Saboteur::at(u32::MAX - 1, Strike::Refused))).await;
             }
         }
     }
@@ -204,7 +214,7 @@ impl Round {
         rng.shuffle(&mut messages);
         for message in messages {
             let saboteur = Saboteur::at(rng.u32(..STEPS), Strike::ALL[rng.usize(..Strike::ALL.len())]);
-            let wiring = self.backend.wiring.clone();
+            let wiring = self.stack.backend.wiring.clone();
             let store = Faulty { inner: wiring.database, saboteur: saboteur.clone() };
             let consumer = RollBackOrder {
                 cache: ActivityCache::new(store.clone()),
@@ -217,16 +227,16 @@ impl Round {
     }
 
     async fn reconcile(&self, saboteur: Saboteur) {
-        let wiring = self.backend.wiring.clone();
+        let wiring = self.stack.backend.wiring.clone();
         let run = Reconcile { store: wiring.database, gate: Faulty { inner: wiring.gate, saboteur }, clock: Later };
         run.run(Instant::now() + Duration::from_mins(1)).await.unwrap();
     }
 
     async fn check(&self, seed: u64) {
-        let snapshot = Stores::new(&self.backend).unwrap().snapshot("sale").await.unwrap().unwrap();
+        drain(&self.stack).await.unwrap();
+        let snapshot = self.stack.stores.snapshot("sale").await.unwrap().unwrap();
         let told: Vec<Told> = self.told.lock().unwrap().values().cloned().collect();
-        // The audit trail (7) comes from the stream, which nobody follows here.
-        for check in checks::invariants(&snapshot, &told).iter().filter(|check| check.id != "7") {
+        for check in checks::invariants(&snapshot, &told) {
             assert!(check.holds(), "seed {seed}: {check:?}");
         }
     }
@@ -254,5 +264,5 @@ async fn ten_thousand_pairs_with_a_failure_at_a_random_step() {
     }
     println!("{PAIRS} pairs: {accepted} submissions accepted, {messages} sent for rollback");
     // A run in which little happens proves little.
-    assert!(accepted > 2_000 && messages > 500, "{accepted} accepted, {messages} messages");
+    assert!(accepted > 2_000 && messages > 200, "{accepted} accepted, {messages} messages");
 }

@@ -2,15 +2,21 @@
 -- answers nil for whatever it does not know, so that bad data is an outcome before anything is written.
 
 -- Entries that a bucket's ledger keeps, about.
-local LEDGER_ENTRIES = 10000
+local LEDGER_ENTRIES = '10000'
+-- `version|start (ms)|end (ms)|orders per second` of a configuration.
+local CONTROL = '^(%d+)|(%d+)|(%d+)|(%d+)$'
+-- `second|orders admitted in it`.
+local ADMITTED = '^(%d+)|(%d+)$'
+-- `free|sold|on sale (1 or 0)|allotted|version` of a SKU. What a deduction leaves alone is one text.
+local SKU = '^(%-?%d+)|(%-?%d+)(|([01])|%d+|%d+)$'
+local SKU_WHOLE = '^(%-?%d+)|(%-?%d+)|([01])|(%d+)|(%d+)$'
 
--- A whole number within 2^53, where Lua's numbers cease to be exact.
-local function whole(text)
-  if text and #text <= 16 and string.find(text, '^%-?%d+$') then
-    local number = tonumber(text)
-    if number <= 9007199254740992 and number >= -9007199254740992 then
-      return number
-    end
+-- The number that digits stand for, below 2^53: from there on Lua's numbers are not exact, and a
+-- greater one would be read as a neighbour.
+local function exact(digits)
+  local number = tonumber(digits)
+  if number and number < 9007199254740992 and number > -9007199254740992 then
+    return number
   end
   return nil
 end
@@ -54,7 +60,7 @@ local function read_record(text)
 end
 
 local function write_record(side, take, at_ms, hash, held, placement)
-  return table.concat({ '1', side, take, at_ms, hash, held, placement }, '|')
+  return '1|' .. side .. '|' .. take .. '|' .. at_ms .. '|' .. hash .. '|' .. held .. '|' .. placement
 end
 
 -- `order_no=units;…`: the buyer's other orders in one scope, their units, and the units of `own`.
@@ -83,28 +89,28 @@ local function read_mark(text, own)
   return mark
 end
 
--- Free and sold units of every SKU named, or nil when one of them cannot be read.
-local function read_counters(bucket, skus)
+-- Free and sold units, and the rest of the text, of every SKU named; nil when one cannot be read.
+local function read_skus(bucket, skus)
+  local free, sold, rest, on_sale = {}, {}, {}, {}
   if #skus == 0 then
-    return {}, {}
+    return free, sold, rest, on_sale
   end
-  local names = {}
-  for _, sku in ipairs(skus) do
-    names[#names + 1] = 'free:' .. sku
-    names[#names + 1] = 'sold:' .. sku
-  end
-  local values = redis.pcall('HMGET', bucket, unpack(names))
-  if values.err then
+  local texts = redis.pcall('HMGET', bucket, unpack(skus))
+  if texts.err then
     return nil
   end
-  local free, sold = {}, {}
   for index, sku in ipairs(skus) do
-    free[sku], sold[sku] = whole(values[2 * index - 1]), whole(values[2 * index])
+    local free_text, sold_text, rest_text, switch = string.match(texts[index] or '', SKU)
+    free[sku], sold[sku], rest[sku], on_sale[sku] = exact(free_text), exact(sold_text), rest_text, switch
     if not free[sku] or not sold[sku] then
       return nil
     end
   end
-  return free, sold
+  return free, sold, rest, on_sale
+end
+
+local function write_sku(free, sold, rest)
+  return string.format('%d|%d', free, sold) .. rest
 end
 
 -- The first write of a script that moves stock, because it is the only one that can still fail: on a
@@ -125,7 +131,9 @@ local function note(operation, text, expires_ms)
   return true
 end
 
+-- The time in milliseconds as a number and as text, and the second as text.
 local function now_ms()
   local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000), tonumber(time[1])
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  return now, string.format('%d', now), time[1]
 end

@@ -58,7 +58,7 @@ pub fn bars(title: &str, unit: &str, series: &[Series], rows: &[(String, Vec<f64
     let most = rows.iter().flat_map(|(_, values)| values).copied().fold(1.0, f64::max);
     let length = |value: f64| {
         let share = if logarithmic { (1.0 + value).ln() / (1.0 + most).ln() } else { value / most };
-        share.max(0.0) * (WIDTH - LABEL - 110.0)
+        share.max(0.0) * (WIDTH - LABEL - 150.0)
     };
     let mut body = String::new();
     for (index, (label, values)) in rows.iter().enumerate() {

@@ -244,6 +244,9 @@ fn settled(page: &mut String, report: &Report) -> std::fmt::Result {
         settled.roll_backs,
         settled.differences_before
     )?;
+    for (name, count) in &report.database_calls {
+        write!(page, "<tr><td>{} calls of DynamoDB</td><td class=\"n\">{count}</td><td></td></tr>", escape(name))?;
+    }
     for (index, run) in settled.reconciliations.iter().enumerate() {
         write!(
             page,

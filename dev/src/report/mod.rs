@@ -4,6 +4,7 @@ mod charts;
 pub mod html;
 pub mod text;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -74,6 +75,8 @@ pub struct Report {
     pub figures: Figures,
     pub one_home: OneHome,
     pub settled: Settled,
+    /// Calls of the database up to the end of the sale, by operation, refused ones included.
+    pub database_calls: BTreeMap<String, u64>,
 }
 
 impl Report {

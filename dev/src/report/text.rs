@@ -97,6 +97,8 @@ fn settled(out: &mut String, report: &Report) -> std::fmt::Result {
         "\n  settled: {:.1} s until queues and stream were empty; {} stream records ({} calls failed), {} roll-back messages",
         settled.drained_s, settled.stream_records, settled.stream_failures, settled.roll_backs
     )?;
+    let calls: Vec<String> = report.database_calls.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    writeln!(out, "  calls of DynamoDB, refused ones included: {}", calls.join(", "))?;
     let runs: Vec<String> = settled.reconciliations.iter().map(|run| run["findings"].to_string()).collect();
     writeln!(
         out,

@@ -57,6 +57,7 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
     clients.run(play(Arc::clone(&crowd), plan, opens)).await?;
     clients.run(last_units::sell(Arc::clone(&crowd), stack.stores.clone())).await??;
     let measured = crowd.measures.finish();
+    let database_calls = stack.database_calls();
     progress.finish().await;
 
     let one_home = Arc::new(new_crowd(stack, &settings.activity(ACTIVITIES[1]), settings.connections)?);
@@ -94,6 +95,7 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
             checks: small_checks,
         },
         settled,
+        database_calls,
     })
 }
 

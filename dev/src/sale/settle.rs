@@ -75,7 +75,10 @@ async fn differences(stack: &Stack, activities: &[&str]) -> Result<usize, StartE
 }
 
 /// Until the queues are empty, the stream is read to its end and no event arrives any more.
-async fn drain(stack: &Stack) -> Result<(), StartError> {
+///
+/// # Errors
+/// When that takes too long.
+pub async fn drain(stack: &Stack) -> Result<(), StartError> {
     let limit = Instant::now() + DRAIN_LIMIT;
     let mut seen = (0, 0, 0);
     loop {

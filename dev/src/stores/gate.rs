@@ -6,7 +6,7 @@ use holdfast::adapters::redis::keys::{BucketKeys, SENTINEL, is_mark};
 use holdfast::domain::ids::{ActivityId, Bucket};
 use holdfast::domain::record::{Record, Side};
 
-use super::snapshot::{ActivityFacts, GateBucket, GateRecord, Mark};
+use super::snapshot::{ActivityFacts, GateBucket, GateRecord, GateSku, Mark};
 
 /// Every bucket of the activity. One whose keys are gone is empty.
 pub(super) async fn read(
@@ -55,17 +55,15 @@ pub(super) async fn forget(client: &redis::Client, activity: &str) -> redis::Red
 fn bucket(counters: &HashMap<String, String>, records: HashMap<String, String>) -> GateBucket {
     let mut bucket = GateBucket::default();
     for (field, value) in counters {
-        let Some((name, sku)) = field.split_once(':') else { continue };
-        let Ok(number) = value.parse::<i64>() else {
-            bucket.unreadable.push(format!("{field} = {value}"));
+        // `@…` is the bucket's own; no SKU begins so.
+        if field.starts_with('@') {
             continue;
-        };
-        let counters = bucket.skus.entry(sku.to_owned()).or_default();
-        match name {
-            "free" => counters.free = number,
-            "sold" => counters.sold = number,
-            "allotted" => counters.allotted = number,
-            _ => {}
+        }
+        match sku(value) {
+            Some(counters) => {
+                bucket.skus.insert(field.clone(), counters);
+            }
+            None => bucket.unreadable.push(format!("{field} = {value}")),
         }
     }
     for (field, value) in records {
@@ -87,6 +85,13 @@ fn bucket(counters: &HashMap<String, String>, records: HashMap<String, String>) 
         }
     }
     bucket
+}
+
+/// `free|sold|on sale|allotted|version`.
+fn sku(text: &str) -> Option<GateSku> {
+    let fields: Vec<&str> = text.split('|').collect();
+    let [free, sold, _, allotted, _] = fields[..] else { return None };
+    Some(GateSku { free: free.parse().ok()?, sold: sold.parse().ok()?, allotted: allotted.parse().ok()? })
 }
 
 fn record(found: Record) -> GateRecord {
@@ -124,8 +129,7 @@ mod tests {
 
     #[test]
     fn counters_records_and_marks_are_read_and_what_cannot_be_is_kept() {
-        let counters =
-            fields(&[("@version", "3"), ("free:a", "-1"), ("sold:a", "4"), ("allotted:a", "3"), ("free:b", "x")]);
+        let counters = fields(&[("@control", "3|1|2|80"), ("a", "-1|4|1|3|7"), ("b", "x|0|1|3|7")]);
         let order = "03PMZ9TWHB6V08WN8MG9SWRMDG";
         let records = fields(&[
             ("#", "1"),

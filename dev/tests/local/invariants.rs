@@ -53,7 +53,7 @@ const PLANTED: [(&str, &[&str], Plant); 27] = [
         rows.push(again);
     }),
     ("units taken for an order that has no such part", &["4"], |w| {
-        w.snapshot.audit.get_mut(&("a".to_owned(), 0)).unwrap()[1].reference = BOB.to_owned();
+        BOB.clone_into(&mut w.snapshot.audit.get_mut(&("a".to_owned(), 0)).unwrap()[1].reference);
     }),
     ("a record ahead of its order", &["4", "5"], |w| {
         w.bucket(0).records.get_mut(ALICE).unwrap().take = 2;

@@ -47,6 +47,7 @@ fn report() -> Report {
         checks,
         one_home: OneHome { bucket: 3, sold: 8, offered: 8, buyers: 24, checks: Vec::new() },
         settled: Settled { reconciliations: vec![json!({ "findings": {}, "compared": 3 })], ..Settled::default() },
+        database_calls: [("TransactWriteItems".to_owned(), 3)].into(),
     }
 }
 

@@ -12,7 +12,7 @@ use holdfast::{
         http::{self, HttpHandler, Role},
         problem::Problem,
     },
-    ports::{Fault, SystemClock},
+    ports::SystemClock,
 };
 use lambda_http::{
     Body, Request, Response,
@@ -60,7 +60,7 @@ impl Handler {
         let operator = http::caller_in_role(request, Role::Operator)?;
         let (id, expected) = (http::activity(request)?, expected(request)?);
         let draft: ActivityDraft = http::json(request)?;
-        let saved = self.use_case.save(id.clone(), draft, expected).await.map_err(unavailable)?;
+        let saved = self.use_case.save(id.clone(), draft, expected).await.map_err(Problem::fault)?;
         let (status, activity) = match saved {
             SavedActivity::Created(activity) => (201, activity),
             SavedActivity::Changed(activity) => (200, activity),
@@ -80,9 +80,9 @@ impl Handler {
     async fn preheat(&self, request: &Request) -> Result<Response<Body>, Problem> {
         let operator = http::caller_in_role(request, Role::Operator)?;
         let id = http::activity(request)?;
-        match self.use_case.preheat(&id, operator.as_str()).await.map_err(unavailable)? {
-            PreheatResult::UnknownActivity => Err(unknown_activity()),
-            PreheatResult::Ended => Err(Problem::new(410, "ended", "The sale is over.")),
+        match self.use_case.preheat(&id, operator.as_str()).await.map_err(Problem::fault)? {
+            PreheatResult::UnknownActivity => Err(Problem::unknown_activity()),
+            PreheatResult::Ended => Err(Problem::ended()),
             PreheatResult::Done(progress) => {
                 let complete = progress.buckets.iter().all(|(_, state)| *state != LoadState::Pending);
                 tracing::info!(activity = %id, operator = operator.log_id(), complete, "preheat");
@@ -105,8 +105,8 @@ impl Handler {
             return Err(Problem::invalid("reason: must be 1 to 200 characters without control characters"));
         }
         let switched = self.use_case.switch(&id, sku.as_ref(), on_sale, operator.as_str(), &reason).await;
-        match switched.map_err(unavailable)? {
-            SwitchResult::UnknownActivity => Err(unknown_activity()),
+        match switched.map_err(Problem::fault)? {
+            SwitchResult::UnknownActivity => Err(Problem::unknown_activity()),
             SwitchResult::UnknownSku => Err(Problem::new(404, "unknown_sku", "It is not sold in this activity.")),
             SwitchResult::NotPreheated => Err(Problem::new(409, "not_preheated", "Nothing is on sale yet.")),
             SwitchResult::Done(buckets) => {
@@ -153,14 +153,4 @@ fn document(activity: &Activity) -> Value {
         "limit": activity.limit, "on_cancel": activity.on_cancel, "payment_minutes": activity.payment_minutes,
         "admission_ratio": 1, "currency": activity.currency, "skus": activity.skus
     })
-}
-
-#[allow(clippy::needless_pass_by_value)] // shaped for `map_err`
-fn unavailable(fault: Fault) -> Problem {
-    tracing::error!(fault = fault.chain(), "fault");
-    Problem::unavailable()
-}
-
-fn unknown_activity() -> Problem {
-    Problem::new(404, "unknown_activity", "There is no such activity.")
 }

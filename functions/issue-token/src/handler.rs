@@ -49,15 +49,12 @@ impl Handler {
             Ok(Issued::Token { text, expires_at }) => {
                 Ok(http::ok(201, &json!({"token": text, "expires_at": expires_at})))
             }
-            Ok(Issued::UnknownActivity) => Err(Problem::new(404, "unknown_activity", "There is no such activity.")),
-            Ok(Issued::Ended) => Err(Problem::new(410, "ended", "The sale is over.")),
+            Ok(Issued::UnknownActivity) => Err(Problem::unknown_activity()),
+            Ok(Issued::Ended) => Err(Problem::ended()),
             Ok(Issued::TooMany { retry_after_s }) => {
                 Err(Problem::new(429, "limited", "Too many tokens in a minute.").retry_after(retry_after_s))
             }
-            Err(fault) => {
-                tracing::error!(fault = fault.chain(), "fault");
-                Err(Problem::unavailable())
-            }
+            Err(fault) => Err(Problem::fault(fault)),
         };
         let code = outcome.as_ref().map_or_else(|problem| problem.code, |_| "issued");
         tracing::info!(%activity, buyer = buyer_log_id, outcome = code, "issue_token");

@@ -63,10 +63,7 @@ impl Handler {
         let placed = self.use_case.run(Submission { activity: activity.clone(), buyer, token, cart }).await;
         let (order_no, outcome) = match placed {
             Ok(placed) => (number_of(&placed), respond(&activity, placed)),
-            Err(fault) => {
-                tracing::error!(fault = fault.chain(), "fault");
-                (None, Err(Problem::unavailable()))
-            }
+            Err(fault) => (None, Err(Problem::fault(fault))),
         };
         let code = match &outcome {
             Ok(response) => match response.status().as_u16() {
@@ -109,7 +106,7 @@ fn respond(activity: &ActivityId, placed: Placed) -> Result<Response<Body>, Prob
 
 fn problem_of(refusal: Refusal) -> Problem {
     match refusal {
-        Refusal::UnknownActivity => Problem::new(404, "unknown_activity", "There is no such activity."),
+        Refusal::UnknownActivity => Problem::unknown_activity(),
         Refusal::TokenInvalid => {
             Problem::new(403, "token_invalid", "The token is not one issued to you for this activity, or has expired.")
         }
@@ -120,7 +117,7 @@ fn problem_of(refusal: Refusal) -> Problem {
             Problem::new(409, "order_aborted", "This submission was given up. Take a new token to try again.")
         }
         Refusal::NotStarted => Problem::new(409, "not_started", "The sale has not started."),
-        Refusal::Ended => Problem::new(410, "ended", "The sale is over."),
+        Refusal::Ended => Problem::ended(),
         Refusal::Frozen => Problem::new(503, "frozen", "Sales are paused.").retry_after(RETRY_UNAVAILABLE_S),
         Refusal::Limited => {
             Problem::new(429, "limited", "Too many orders at once. Try again.").retry_after(RETRY_LIMITED_S)

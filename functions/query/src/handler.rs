@@ -10,7 +10,7 @@ use holdfast::{
         problem::Problem,
         views::{BareOrder, CONFIRMING, OrderDocument},
     },
-    ports::{Fault, SystemClock},
+    ports::SystemClock,
 };
 use lambda_http::{Body, Request, Response, http::header::CACHE_CONTROL};
 use serde::Serialize;
@@ -51,7 +51,7 @@ struct OfferDocument<'a> {
 impl Handler {
     async fn activity(&self, request: &Request) -> Result<Response<Body>, Problem> {
         let id = http::activity(request)?;
-        let view = self.use_case.activity(&id).await.map_err(unavailable)?.ok_or_else(unknown_activity)?;
+        let view = self.use_case.activity(&id).await.map_err(Problem::fault)?.ok_or_else(Problem::unknown_activity)?;
         let response = http::ok(200, &document(&view));
         Ok(http::with_header(response, CACHE_CONTROL, "max-age=1"))
     }
@@ -59,7 +59,7 @@ impl Handler {
     async fn order(&self, request: &Request) -> Result<Response<Body>, Problem> {
         let (activity, buyer) = (http::activity(request)?, http::caller(request)?);
         let order_no = http::order_no(request)?;
-        let view = self.use_case.order(&activity, &buyer, &order_no).await.map_err(unavailable)?;
+        let view = self.use_case.order(&activity, &buyer, &order_no).await.map_err(Problem::fault)?;
         Ok(match view {
             None => return Err(Problem::new(404, "unknown_order", "You have no such order.")),
             Some(OrderView::Order(order)) => http::ok(200, &OrderDocument::of(&order, false)),
@@ -75,8 +75,12 @@ impl Handler {
 
     async fn orders(&self, request: &Request) -> Result<Response<Body>, Problem> {
         let (activity, buyer) = (http::activity(request)?, http::caller(request)?);
-        let orders =
-            self.use_case.orders(&activity, &buyer).await.map_err(unavailable)?.ok_or_else(unknown_activity)?;
+        let orders = self
+            .use_case
+            .orders(&activity, &buyer)
+            .await
+            .map_err(Problem::fault)?
+            .ok_or_else(Problem::unknown_activity)?;
         let orders: Vec<OrderDocument<'_>> = orders.iter().map(|order| OrderDocument::of(order, false)).collect();
         Ok(http::ok(200, &json!({"orders": orders})))
     }
@@ -99,14 +103,4 @@ fn document(view: &ActivityView) -> serde_json::Value {
         "ends_at": activity.window.ends_at, "time_zone": activity.zone, "currency": activity.currency,
         "limit": activity.limit, "skus": skus
     })
-}
-
-#[allow(clippy::needless_pass_by_value)] // shaped for `map_err`
-fn unavailable(fault: Fault) -> Problem {
-    tracing::error!(fault = fault.chain(), "fault");
-    Problem::unavailable()
-}
-
-fn unknown_activity() -> Problem {
-    Problem::new(404, "unknown_activity", "There is no such activity.")
 }

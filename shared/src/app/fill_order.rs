@@ -2,7 +2,7 @@
 //! undoing them when they do not add up.
 
 use crate::{
-    app::place_order::{Refusal, with_home},
+    app::submission::{Refusal, with_home},
     domain::{
         activity::Activity,
         buckets::{ACTIONS_MAX, BucketOffer, fill},

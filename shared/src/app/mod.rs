@@ -10,3 +10,4 @@ pub mod reconcile;
 pub mod reconcile_bucket;
 pub mod relay;
 pub mod roll_back;
+mod submission;

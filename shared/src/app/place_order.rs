@@ -3,19 +3,18 @@
 
 use std::sync::Arc;
 
+pub use super::submission::{Placed, Refusal, Submission};
+use super::{
+    activity_cache::ActivityCache,
+    fill_order::{Filled, Filling},
+    submission::{home_parts, place, refused, tell, with_home},
+};
 use crate::{
-    app::{
-        activity_cache::ActivityCache,
-        fill_order::{Filled, Filling},
-    },
     domain::{
         FORMAT,
         activity::{Activity, Strategy},
-        buckets::ACTIONS_MAX,
-        cart::Cart,
-        ids::{ActivityId, Bucket, BuyerId, Sku},
+        ids::{Bucket, Sku},
         order::{Order, Part, Placement, Stored, Take},
-        order_no::OrderNo,
         record::{Record, Side},
         time::UnixMillis,
         token::{Token, TokenKeys},
@@ -34,54 +33,6 @@ const START_MARGIN_MS: i64 = 1_000;
 pub const UNKNOWN_DELAY_S: u16 = 10;
 /// How often the transaction is tried when a stock item is short: once, then with other buckets.
 const COMMITS_MAX: usize = 2;
-
-/// A parsed submission.
-#[derive(Clone, Debug)]
-pub struct Submission {
-    pub activity: ActivityId,
-    pub buyer: BuyerId,
-    pub token: String,
-    pub cart: Cart,
-}
-
-/// What a submission comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Placed {
-    /// Committed by this call.
-    Created(Box<Order>),
-    /// Committed by an earlier call of the same submission.
-    Replayed(Box<Order>),
-    /// May have been committed; it will be settled one way or the other.
-    Confirming(OrderNo),
-    Refused(Refusal),
-}
-
-/// Why a submission is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    UnknownActivity,
-    TokenInvalid,
-    UnknownSku(Sku),
-    /// The submission would need more actions than one transaction takes.
-    TooLarge,
-    /// Same token, other lines.
-    TokenMismatch,
-    /// This submission was given up; it never becomes an order.
-    OrderAborted,
-    NotStarted,
-    Ended,
-    Frozen,
-    Limited,
-    LimitReached(Vec<OrderNo>),
-    SoldOut,
-    /// Infrastructure, not business: the same token may be sent again.
-    Unavailable,
-}
-
-pub(super) const fn refused(refusal: Refusal) -> Placed {
-    Placed::Refused(refusal)
-}
 
 pub struct PlaceOrder<D, G, M, C> {
     pub cache: ActivityCache<D>,
@@ -274,6 +225,9 @@ where
         let mut order = placement.clone().into_order(parts);
         let mut touched = order.buckets();
         for attempt in 1..=COMMITS_MAX {
+            if !order.is_filled() {
+                return Err(Fault::not_applied("order transaction", "the parts do not add up to the lines"));
+            }
             let answer = match self.store.commit(&order, activity.limit.max).await {
                 Ok(answer) => answer,
                 Err(fault) if fault.effect == Effect::Unknown => {
@@ -322,7 +276,7 @@ where
     }
 
     /// Gives a submission up: the claim first, and only when it is stored is the refusal told.
-    pub(super) async fn give_up(
+    async fn give_up(
         &self,
         activity: &Activity,
         placement: &Placement,
@@ -405,44 +359,4 @@ where
         let stored = self.store.order(&placement.order_no).await?;
         Ok(stored.map_or(refused(otherwise), |stored| tell(placement, stored)))
     }
-}
-
-/// What is stored under the submission's number, told to whoever sent these lines.
-fn tell(asked: &Placement, stored: Stored) -> Placed {
-    if stored.lines_hash().is_some_and(|hash| *hash != asked.lines_hash) {
-        return refused(Refusal::TokenMismatch);
-    }
-    match stored {
-        Stored::Order(order) => Placed::Replayed(Box::new(order)),
-        Stored::Aborted(_) => refused(Refusal::OrderAborted),
-    }
-}
-
-/// The submission as this activity admits it.
-fn place(activity: &Activity, submission: &Submission, token: &Token, now: UnixMillis) -> Result<Placement, Refusal> {
-    let lines = submission.cart.priced(activity).map_err(Refusal::UnknownSku)?;
-    let order_no = OrderNo::derive(&submission.activity, &submission.buyer, &token.id);
-    let placement = Placement::admit(activity, order_no, submission.buyer.clone(), &submission.cart, lines, now);
-    let actions = 1 + placement.charges.len() + placement.lines.len();
-    if actions <= ACTIONS_MAX { Ok(placement) } else { Err(Refusal::TooLarge) }
-}
-
-/// Every line wholly in the home bucket.
-fn home_parts(placement: &Placement) -> Vec<Part> {
-    placement
-        .lines
-        .iter()
-        .map(|line| Part { sku: line.sku.clone(), bucket: placement.home, units: line.quantity.get() })
-        .collect()
-}
-
-/// The home bucket and these, each once.
-pub(super) fn with_home(home: Bucket, buckets: &[Bucket]) -> Vec<Bucket> {
-    let mut all = vec![home];
-    for bucket in buckets {
-        if !all.contains(bucket) {
-            all.push(*bucket);
-        }
-    }
-    all
 }

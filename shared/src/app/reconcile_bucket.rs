@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     app::{
-        place_order::with_home,
         reconcile::{LiveUnits, Report, subject},
+        submission::with_home,
     },
     domain::{
         activity::Activity,

@@ -81,7 +81,10 @@ pub fn audit_row(
     let ((Some(subject), _) | (None, Some(subject))) = (&after, &before) else { return None };
     let subject = subject.item.clone();
     let next = after.as_ref().is_some_and(|stock| stock.item.version == last_version + 1);
-    let mark = after.as_ref().and_then(|stock| stock.mark.clone()).filter(|_| next);
+    // The old mark with its old time is no mark of this change.
+    let signed = |stock: &MarkedStock| (stock.mark.clone(), stock.item.changed_at);
+    let fresh = after.as_ref().map(signed) != before.as_ref().map(signed);
+    let mark = after.as_ref().and_then(|stock| stock.mark.clone()).filter(|_| next && fresh);
     Some(AuditRow {
         activity: subject.activity,
         sku: subject.sku,
@@ -116,7 +119,7 @@ mod tests {
                 available: 9,
                 version,
                 on_sale: true,
-                changed_at: UnixMillis::new(1),
+                changed_at: UnixMillis::new(i64::try_from(version).unwrap()),
             },
             mark: marked.then_some(mark),
         }
@@ -137,6 +140,10 @@ mod tests {
             let row = audit_row(before, after, UnixMillis::new(5), "e".into()).unwrap();
             assert_eq!((row.operation, row.version), (operation, version));
         }
+        // The version was raised by hand, the mark left as it was.
+        let edited = MarkedStock { item: StockItem { version: 2, ..stock(1, true).item }, ..stock(1, true) };
+        let row = audit_row(Some(stock(1, true)), Some(edited), UnixMillis::new(5), "e".into()).unwrap();
+        assert_eq!(row.operation, None);
         assert!(audit_row(None, None, UnixMillis::new(5), "e".into()).is_none());
     }
 }

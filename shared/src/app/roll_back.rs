@@ -2,7 +2,7 @@
 //! part is restocked. See docs/protocol.md, "Roll back".
 
 use crate::{
-    app::{activity_cache::ActivityCache, place_order::with_home},
+    app::{activity_cache::ActivityCache, submission::with_home},
     domain::{
         activity::{Activity, QuotaPolicy},
         ids::Bucket,

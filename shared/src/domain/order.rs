@@ -244,6 +244,16 @@ pub struct Order {
 }
 
 impl Order {
+    /// Whether the parts add up to the lines, exactly: an order with too few would commit without
+    /// taking its stock.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        let taken = |sku: &Sku| self.parts.iter().filter(|part| part.sku == *sku).map(|part| part.units).sum::<u32>();
+        let lines = &self.placement.lines;
+        lines.iter().all(|line| taken(&line.sku) == line.quantity.get())
+            && self.parts.iter().all(|part| lines.iter().any(|line| line.sku == part.sku))
+    }
+
     /// Units per SKU that this order holds in one bucket.
     #[must_use]
     pub fn held_in(&self, bucket: Bucket) -> Vec<(Sku, u32)> {

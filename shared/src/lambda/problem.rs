@@ -6,7 +6,10 @@ use lambda_http::{
 };
 use serde::Serialize;
 
-use crate::domain::{Invalid, order_no::OrderNo};
+use crate::{
+    domain::{Invalid, order_no::OrderNo},
+    ports::Fault,
+};
 
 /// Seconds after which a buyer may try again when a bucket has admitted its orders for this second.
 pub const RETRY_LIMITED_S: u32 = 1;
@@ -58,6 +61,24 @@ impl Problem {
     pub fn unavailable() -> Self {
         Self::new(503, "unavailable", "Something this needs does not answer. Try again.")
             .retry_after(RETRY_UNAVAILABLE_S)
+    }
+
+    /// Broken infrastructure, told as [`Problem::unavailable`]; its causes are logged here and nowhere else.
+    #[must_use]
+    #[allow(clippy::needless_pass_by_value)] // shaped for `map_err`
+    pub fn fault(fault: Fault) -> Self {
+        tracing::error!(fault = fault.chain(), "fault");
+        Self::unavailable()
+    }
+
+    #[must_use]
+    pub fn unknown_activity() -> Self {
+        Self::new(404, "unknown_activity", "There is no such activity.")
+    }
+
+    #[must_use]
+    pub fn ended() -> Self {
+        Self::new(410, "ended", "The sale is over.")
     }
 
     #[must_use]

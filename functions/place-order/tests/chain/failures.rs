@@ -92,7 +92,7 @@ async fn when_redis_admits_too_much_the_database_stays_exact() {
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     // As after a failover that lost deductions.
     let key = "hf:{sale:0}:bucket";
-    redis::cmd("HSET").arg(key).arg("free:phone").arg("3").exec_async(&mut connection).await.unwrap();
+    redis::cmd("HSET").arg(key).arg("phone").arg("3|0|1|1|1").exec_async(&mut connection).await.unwrap();
     assert_eq!(shop.order("alice", &shop.token("alice"), 1).await.0, 201);
     let refused = shop.token("bob");
     assert_eq!(code(&shop.order("bob", &refused, 1).await.1), "sold_out");
@@ -112,7 +112,7 @@ async fn a_refusal_is_told_only_when_its_claim_is_stored() {
     let client = redis::Client::open(shop.backend.redis_config.urls[0].as_str()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let key = "hf:{sale:0}:bucket";
-    redis::cmd("HSET").arg(key).arg("free:phone").arg("3").exec_async(&mut connection).await.unwrap();
+    redis::cmd("HSET").arg(key).arg("phone").arg("3|0|1|1|1").exec_async(&mut connection).await.unwrap();
     assert_eq!(shop.order("alice", &shop.token("alice"), 1).await.0, 201);
     shop.backend.dynamodb.control().inject(Fault::standing("PutItem", FaultKind::Error500));
     let token = shop.token("bob");

@@ -106,8 +106,15 @@ impl Shop {
             gate: wiring.gate,
             clock: SystemClock,
         };
-        let receive = self.backend.sdk.sqs.receive_message().queue_url(url).max_number_of_messages(10);
-        let messages = receive.wait_time_seconds(15).send().await.unwrap().messages.unwrap_or_default();
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+        let messages = loop {
+            let receive = self.backend.sdk.sqs.receive_message().queue_url(url).max_number_of_messages(10);
+            let messages = receive.send().await.unwrap().messages.unwrap_or_default();
+            if !messages.is_empty() || tokio::time::Instant::now() > deadline {
+                break messages;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        };
         for message in &messages {
             let message = serde_json::from_str(message.body().unwrap()).unwrap();
             let _ = consumer.run(&message).await.unwrap();

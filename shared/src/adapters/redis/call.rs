@@ -65,22 +65,27 @@ pub(super) enum BadReply {
 
 /// A reply, flattened to texts. `None` is Redis's nil.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reply(Vec<Option<String>>);
+pub(super) struct Reply(Result<Vec<Option<String>>, BadReply>);
 
 impl Reply {
     pub fn new(value: Value) -> Self {
         let mut texts = Vec::new();
         flatten(value, &mut texts);
-        Self(texts)
+        Self(Ok(texts))
     }
 
-    pub fn items(&self) -> &[Option<String>] {
-        &self.0
+    /// A command met a key of another type. Scripts say so themselves.
+    pub const fn unreadable() -> Self {
+        Self(Err(BadReply::BadData))
+    }
+
+    pub fn items(&self) -> Result<&[Option<String>], BadReply> {
+        self.0.as_deref().map_err(|bad| *bad)
     }
 
     /// A script's outcome and what follows it.
     pub fn outcome(&self) -> Result<(&str, Texts<'_>), BadReply> {
-        let (tag, rest) = self.0.split_first().ok_or(BadReply::Unexpected)?;
+        let (tag, rest) = self.items()?.split_first().ok_or(BadReply::Unexpected)?;
         Ok((tag.as_deref().ok_or(BadReply::Unexpected)?, Texts(rest)))
     }
 }

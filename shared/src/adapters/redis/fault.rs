@@ -49,3 +49,57 @@ pub(super) fn classify_connect(error: &RedisError) -> (Effect, Next) {
     let quick = error.kind() == ErrorKind::Io && !error.is_timeout();
     (Effect::None, if quick { Next::Again } else { Next::GiveUp })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(line: &str) -> RedisError {
+        redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap().extract_error().unwrap_err()
+    }
+
+    #[test]
+    fn every_error_of_the_server() {
+        let rows = [
+            ("READONLY You can't write against a read only replica.", Effect::None, Next::Reconnect),
+            ("MOVED 3999 127.0.0.1:6381", Effect::None, Next::Reconnect),
+            ("ASK 3999 127.0.0.1:6381", Effect::None, Next::Again),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Effect::None, Next::Again),
+            ("CLUSTERDOWN Hash slot not served", Effect::None, Next::Again),
+            ("MASTERDOWN Link with MASTER is down", Effect::None, Next::Again),
+            ("LOADING Redis is loading the dataset in memory", Effect::None, Next::Again),
+            ("BUSY Redis is busy running a script.", Effect::None, Next::Again),
+            ("NOSCRIPT No matching script.", Effect::None, Next::GiveUp),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Effect::None, Next::GiveUp),
+            ("NOAUTH Authentication required.", Effect::None, Next::GiveUp),
+            ("NOPERM this user has no permissions", Effect::None, Next::GiveUp),
+            ("NOREPLICAS Not enough good replicas to write.", Effect::None, Next::GiveUp),
+            ("MISCONF Redis is configured to save RDB snapshots", Effect::None, Next::GiveUp),
+            ("CROSSSLOT Keys in request don't hash to the same slot", Effect::None, Next::GiveUp),
+            // A script that was stopped half way.
+            ("ERR user_script:12: attempt to index a nil value", Effect::Unknown, Next::GiveUp),
+            ("WEIRD something new", Effect::Unknown, Next::GiveUp),
+        ];
+        for (line, effect, next) in rows {
+            assert_eq!(classify(&answered(line), false), (effect, next), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_finds_the_new_node_itself() {
+        for line in ["READONLY You can't write against a read only replica.", "MOVED 3999 127.0.0.1:6381"] {
+            assert_eq!(classify(&answered(line), true), (Effect::None, Next::Again), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_broke_may_have_carried_the_call() {
+        for kind in [std::io::ErrorKind::BrokenPipe, std::io::ErrorKind::ConnectionReset, std::io::ErrorKind::TimedOut]
+        {
+            let error = RedisError::from(std::io::Error::from(kind));
+            assert_eq!(classify(&error, false), (Effect::Unknown, Next::Reconnect));
+            assert_eq!(classify(&error, true), (Effect::Unknown, Next::Reconnect));
+            assert_eq!(classify_connect(&error).0, Effect::None);
+        }
+    }
+}

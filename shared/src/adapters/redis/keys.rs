@@ -10,12 +10,17 @@ use crate::domain::{
 /// deleted together with its expiry; with this one it never is, and when it is missing, memory is lost.
 pub const SENTINEL: &str = "#";
 
+/// Field of the bucket key: the configuration that the bucket works by. Without it, memory is lost.
+pub const CONTROL: &str = "@control";
+/// Field of the bucket key: orders admitted in the current second.
+pub const ADMITTED: &str = "@admitted";
+
 /// The keys of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketKeys {
-    /// Hash: `@version`, `@starts_ms`, `@ends_ms`, `@rate` (orders a second), `@second` and `@admitted`
-    /// (orders in that second); per SKU `free:`, `sold:`, `allotted:`, `version:` and `on_sale:` (1, 0).
-    /// One hash, because every order reads and writes most of it in one go.
+    /// Hash: [`CONTROL`] → `version|start (ms)|end (ms)|orders per second`; [`ADMITTED`] →
+    /// `second|orders admitted in it`; SKU → `free|sold|on sale (1 or 0)|allotted|version`.
+    /// One hash with few fields, because every order reads and writes most of it in one go.
     pub bucket: String,
     /// Hash: order number → record; [`mark_field`] → `order_no=units;…`; and [`SENTINEL`].
     pub orders: String,

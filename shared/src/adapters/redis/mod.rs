@@ -114,6 +114,7 @@ impl Inner {
         };
         match timeout(deadline, send(&mut live, &call.body)).await {
             Ok(Ok(value)) => Ok(Reply::new(value)),
+            Ok(Err(error)) if error.code() == Some("WRONGTYPE") => Ok(Reply::unreadable()),
             Ok(Err(error)) => {
                 let (effect, next) = classify(&error, live.is_cluster());
                 if next == Next::Reconnect {

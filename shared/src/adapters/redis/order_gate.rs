@@ -4,7 +4,7 @@ use tokio::task::JoinSet;
 
 use super::{
     Gate,
-    call::Call,
+    call::{BadReply, Call, Reply},
     keys::BucketKeys,
     scripts::{deduct_part, look_bucket, place_order, undo_part},
 };
@@ -67,7 +67,10 @@ impl OrderGate for Gate {
         order_no: &OrderNo,
     ) -> Result<Option<Result<Record, String>>, Fault> {
         let text = self.record_text(activity, bucket, order_no).await?;
-        Ok(text.map(|text| Record::parse(&text).map_err(|error| error.to_string())))
+        Ok(text.map(|text| {
+            let text = text.map_err(|bad| bad.to_string())?;
+            Record::parse(&text).map_err(|error| error.to_string())
+        }))
     }
 }
 
@@ -77,9 +80,13 @@ impl Gate {
         activity: &ActivityId,
         bucket: Bucket,
         order_no: &OrderNo,
-    ) -> Result<Option<String>, Fault> {
+    ) -> Result<Option<Result<String, BadReply>>, Fault> {
         let mut command = redis::cmd("HGET");
         command.arg(BucketKeys::new(activity, bucket).orders).arg(order_no.as_str());
-        self.ask(Call::command("read_record", command), |reply| Ok(reply.items().first().cloned().flatten())).await
+        let first = |reply: &Reply| match reply.items() {
+            Ok(items) => Ok(items.first().cloned().flatten().map(Ok)),
+            Err(bad) => Ok(Some(Err(bad))),
+        };
+        self.ask(Call::command("read_record", command), first).await
     }
 }

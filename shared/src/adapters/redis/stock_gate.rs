@@ -39,7 +39,9 @@ impl StockGate for Gate {
     ) -> Result<Restocked, Fault> {
         for _ in 0..READS_MAX {
             let text = self.record_text(&activity.id, bucket, order_no).await?;
-            let Some(known) = restock_order::Known::read(text.as_deref(), bucket, keep_mark) else {
+            let text = text.transpose().ok();
+            let Some(known) = text.and_then(|text| restock_order::Known::read(text.as_deref(), bucket, keep_mark))
+            else {
                 return Ok(Restocked::BadData);
             };
             let call = restock_order::call(activity, order_no, bucket, take, known);
@@ -99,7 +101,7 @@ impl StockGate for Gate {
         command.arg(BucketKeys::new(&activity.id, placement.home).orders);
         command.arg(mark_fields(placement, placement.home));
         let all_count_it = |reply: &Reply| {
-            reply.items().iter().try_fold(true, |all, mark| {
+            reply.items()?.iter().try_fold(true, |all, mark| {
                 let orders = mark.as_deref().map_or(Ok(Vec::new()), marked_orders)?;
                 Ok(all && orders.contains(&placement.order_no))
             })
@@ -126,13 +128,21 @@ fn parse_page(reply: &Reply) -> Result<RecordPage, BadReply> {
             continue;
         }
         if keys::is_mark(field) {
-            page.marked.extend(marked_orders(value)?);
-        } else {
-            let order_no = OrderNo::parse(field).map_err(|_| BadReply::BadData)?;
+            page.marked.extend(marked_orders(value).unwrap_or_else(|_| unlisted("mark")));
+        } else if let Ok(order_no) = OrderNo::parse(field) {
             page.records.push((order_no, Record::parse(value).map_err(|error| error.to_string())));
+        } else {
+            page.records.extend(unlisted("record"));
         }
     }
     Ok(page)
+}
+
+/// What has no order number to be listed by must not keep the others from being repaired. Its field
+/// may name a buyer and is not logged.
+fn unlisted<T>(kind: &'static str) -> Vec<T> {
+    tracing::error!(kind, "unreadable data in Redis: a person is needed");
+    Vec::new()
 }
 
 /// The orders that a mark counts: `order_no=units;…`.

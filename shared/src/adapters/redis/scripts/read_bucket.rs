@@ -1,15 +1,11 @@
 //! Twin of `lua/read_bucket.lua`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    str::FromStr,
-    sync::LazyLock,
-};
+use std::sync::LazyLock;
 
 use crate::{
     adapters::redis::{
         call::{BadReply, Call, Reply},
-        keys::BucketKeys,
+        keys::{ADMITTED, BucketKeys, CONTROL},
         script::{Script, script},
     },
     domain::{
@@ -37,29 +33,37 @@ pub(in crate::adapters::redis) fn parse(reply: &Reply) -> Result<BucketState, Ba
     let (pairs, []) = texts.as_chunks::<2>() else {
         return Err(BadReply::Unexpected);
     };
-    let fields: BTreeMap<&str, &str> = pairs.iter().map(|[field, value]| (*field, *value)).collect();
-    let configuration = fields.contains_key("@version").then(|| number(&fields, "@version")).transpose()?;
-    let skus: BTreeSet<&str> = fields.keys().filter_map(|field| field.split_once(':')).map(|(_, sku)| sku).collect();
-    let skus = skus.into_iter().map(|sku| sku_state(&fields, sku)).collect::<Result<_, _>>()?;
-    Ok(BucketState { present, configuration, skus })
+    let mut state = BucketState { present, ..BucketState::default() };
+    for [field, text] in pairs {
+        match *field {
+            CONTROL => {
+                let version = text.split('|').next().unwrap_or_default();
+                state.configuration = Some(version.parse().map_err(|_| BadReply::BadData)?);
+            }
+            ADMITTED => {}
+            sku => state.skus.push(sku_state(sku, text).ok_or(BadReply::BadData)?),
+        }
+    }
+    state.skus.sort_by(|a, b| a.sku.cmp(&b.sku));
+    Ok(state)
 }
 
-fn sku_state(fields: &BTreeMap<&str, &str>, sku: &str) -> Result<SkuState, BadReply> {
-    let field = |name: &str| format!("{name}:{sku}");
-    Ok(SkuState {
-        sku: Sku::parse(sku).map_err(|_| BadReply::BadData)?,
-        stock: number(fields, &field("free"))?,
-        sold: number(fields, &field("sold"))?,
-        allotted: number(fields, &field("allotted"))?,
-        version: number(fields, &field("version"))?,
-        on_sale: match fields.get(field("on_sale").as_str()) {
-            Some(&"1") => true,
-            Some(&"0") => false,
-            _ => return Err(BadReply::BadData),
+/// `free|sold|on sale|allotted|version`.
+fn sku_state(sku: &str, text: &str) -> Option<SkuState> {
+    let fields: Vec<&str> = text.split('|').collect();
+    let [free, sold, on_sale, allotted, version] = fields[..] else {
+        return None;
+    };
+    Some(SkuState {
+        sku: Sku::parse(sku).ok()?,
+        stock: free.parse().ok()?,
+        sold: sold.parse().ok()?,
+        allotted: allotted.parse().ok()?,
+        version: version.parse().ok()?,
+        on_sale: match on_sale {
+            "1" => true,
+            "0" => false,
+            _ => return None,
         },
     })
-}
-
-fn number<T: FromStr>(fields: &BTreeMap<&str, &str>, field: &str) -> Result<T, BadReply> {
-    fields.get(field).and_then(|value| value.parse().ok()).ok_or(BadReply::BadData)
 }
