@@ -15,3 +15,8 @@ async fn every_event_gets_its_answer() {
         assert_eq!((report.activities, report.buckets), (1, 4));
     }
 }
+
+#[test]
+fn the_binary_has_no_route_of_the_local_runner() {
+    harness::events::check_binary(env!("CARGO_BIN_EXE_reconcile"));
+}

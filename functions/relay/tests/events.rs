@@ -68,3 +68,8 @@ async fn bodies(backend: &Backend, url: Option<&str>) -> Vec<Value> {
         bodies.extend(messages.iter().map(|message| serde_json::from_str::<Value>(message.body().unwrap()).unwrap()));
     }
 }
+
+#[test]
+fn the_binary_has_no_route_of_the_local_runner() {
+    harness::events::check_binary(env!("CARGO_BIN_EXE_relay"));
+}

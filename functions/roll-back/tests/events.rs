@@ -13,3 +13,8 @@ async fn every_event_gets_its_answer() {
         assert!(harness::events::contains(&response, &case.expected), "{}: {response}", case.name);
     }
 }
+
+#[test]
+fn the_binary_has_no_route_of_the_local_runner() {
+    harness::events::check_binary(env!("CARGO_BIN_EXE_roll-back"));
+}
