@@ -1,5 +1,6 @@
 //! A local DynamoDB: dynoxide in memory, behind the front layer.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,10 +14,15 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::conflicts::{Admission, Conflicts, refuse_all};
 use crate::faults::{Control, FaultKind};
 use crate::front::{Backend, Call, Front, Refusal, Reply, json_reply, listen};
+
+/// The expression is the one of dynoxide's own queries, to the letter.
+const STREAM_INDEX: &str =
+    "CREATE INDEX stream_order ON _stream_records (table_name, CAST(sequence_number AS INTEGER))";
 
 /// How a [`Dynamodb`] differs from plain dynoxide.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +57,7 @@ impl Dynamodb {
     /// When threads, a port or the database are not to be had.
     #[expect(clippy::unused_async, reason = "the same form as the other servers")]
     pub async fn start(options: DynamodbOptions) -> io::Result<Self> {
-        let database = Database::memory().map_err(io::Error::other)?;
+        let database = with_stream_index().map_err(io::Error::other)?;
         let front = Front::start("dynamodb", || Dynoxide::start(&database, options.conflicts))?;
         front.latency().set(options.latency);
         Ok(Self { front, database })
@@ -112,6 +118,20 @@ impl Dynoxide {
             conflicts: conflicts.then(|| Conflicts::new(Box::new(key_names))),
         })
     }
+}
+
+/// An empty database in memory with one index that dynoxide does not have. Without it each written
+/// item reads all stream records that there are, to number its own: 7 ms with 24,000 of them. The
+/// only way in is dynoxide's own: a snapshot, changed as the file that it is, and taken back.
+fn with_stream_index() -> Result<Database, Box<dyn Error + Send + Sync>> {
+    let database = Database::memory()?;
+    let directory = TempDir::with_prefix("dynoxide-")?;
+    let snapshot = directory.path().join("empty.sqlite");
+    let path = snapshot.to_str().ok_or("the directory of temporary files has a name that is not UTF-8")?;
+    database.vacuum_into(path)?;
+    rusqlite::Connection::open(&snapshot)?.execute_batch(STREAM_INDEX)?;
+    database.restore_from(path)?;
+    Ok(database)
 }
 
 fn authority(address: SocketAddr) -> io::Result<Authority> {
