@@ -1,0 +1,1 @@
+//! The order protocol as a state machine.
