@@ -37,6 +37,10 @@ test: need-rust need-redis ## Every test of the workspace
 	  set -x; cargo test --locked --workspace --no-fail-fast; \
 	fi
 
+.PHONY: faults
+faults: need-rust need-redis ## Every kind of failure under load, and the invariants after each: a filter and --seed in ARGS
+	cargo run --locked --quiet --profile local -p dev --bin dev -- faults $(ARGS)
+
 .PHONY: lint
 lint: need-rust $(TOOLS)/bin/cargo-deny-$(DENY_VERSION) ## Format, clippy, licences and sources of every dependency
 	cargo fmt --all --check

@@ -19,6 +19,8 @@ pub enum Command {
     Serve(Serve),
     /// Runs a whole flash sale and checks that nothing was oversold, doubled or lost.
     Sale(Sale),
+    /// Injects every kind of failure under load and checks the invariants after each.
+    Faults(Faults),
 }
 
 /// What both commands take.
@@ -79,6 +81,22 @@ pub struct Sale {
     pub report: PathBuf,
     #[command(flatten)]
     pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Faults {
+    /// Only cases whose name contains this, or one group.
+    #[arg(default_value = "")]
+    pub filter: String,
+    /// The same seed gives the same buyers and the same choices.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Directory of faults.json.
+    #[arg(long, default_value = "report")]
+    pub report: PathBuf,
+    /// Writes the results into the table of this document.
+    #[arg(long)]
+    pub document: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,7 +2,8 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{Sale, Serve};
+use crate::args::{Faults, Sale, Serve};
+use crate::faults::suite;
 use crate::report::{Report, Settings, html, text};
 use crate::sale::shape::Shape;
 use crate::stack::{Stack, StartError};
@@ -50,6 +51,25 @@ pub async fn sale(options: Sale) -> Result<bool, StartError> {
     forgotten?;
     print(&report)?;
     Ok(report.holds())
+}
+
+/// Plays the fault suite; answers whether everything held.
+///
+/// # Errors
+/// When no case is chosen, a report cannot be written, or the suite was interrupted.
+pub async fn faults(options: Faults) -> Result<bool, StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let options = suite::Options {
+        filter: options.filter,
+        seed: options.seed,
+        program: std::env::current_exe()?,
+        report: options.report,
+        document: options.document,
+    };
+    tokio::select! {
+        played = suite::run(&options) => played,
+        () = interrupted.wait() => Err("interrupted".into()),
+    }
 }
 
 async fn forget(stack: &Stack, settings: &Settings) -> Result<(), StartError> {
