@@ -61,6 +61,7 @@ pub struct Control {
 struct State {
     counts: BTreeMap<String, u64>,
     faults: Vec<Fault>,
+    strikes: u64,
 }
 
 impl Control {
@@ -76,6 +77,12 @@ impl Control {
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.state().counts.clone()
+    }
+
+    /// How many calls were struck since the start.
+    #[must_use]
+    pub fn strikes(&self) -> u64 {
+        self.state().strikes
     }
 
     /// Sets all counts to zero.
@@ -118,6 +125,7 @@ impl Control {
             fault.times = fault.times.map(|left| left - 1);
         }
         state.faults.retain(|fault| fault.times != Some(0));
+        state.strikes += u64::from(strike != Strike::default());
         strike
     }
 
@@ -176,6 +184,7 @@ mod tests {
             assert_eq!(arrive(&control, "Query").kind, Some(FaultKind::Error500));
         }
         assert_eq!(arrive(&control, "Query"), Strike::default());
+        assert_eq!(control.strikes(), 2);
         assert_eq!(control.count("Query"), 3);
         assert_eq!(control.counts().len(), 2);
         control.reset_counts();

@@ -118,6 +118,12 @@ impl Load {
         Self { crowd, stop, tasks }
     }
 
+    /// Whether no visit will begin any more.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        *self.stop.borrow()
+    }
+
     /// No new visits; returns when those under way have ended.
     pub async fn finish(&mut self) {
         self.stop.send_replace(true);

@@ -179,11 +179,15 @@ impl Scene {
         self.figures.push((name.to_owned(), value.to_string()));
     }
 
-    /// The sale goes on after the fault: orders are accepted again, or everything is sold.
+    /// The sale goes on after the fault: orders are accepted again, or everything is sold. Nothing is
+    /// asked where the case has let the load end.
     ///
     /// # Errors
     /// When they are not.
     pub async fn goes_on(&self) -> Result<(), StartError> {
+        if self.load.has_ended() {
+            return Ok(());
+        }
         let (accepted, sold_out) = (self.load.crowd.accepted(), self.load.crowd.orders.count("409 sold_out"));
         self.until("orders are accepted after the fault", |scene| {
             let crowd = &scene.load.crowd;

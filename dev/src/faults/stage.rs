@@ -64,6 +64,10 @@ pub struct Setup {
     pub reconcile_every: Option<Duration>,
     /// Half of all calls go to a process of its own, with a proxy of its own.
     pub second: Option<SecondProcess>,
+    /// Changes how functions are called.
+    pub wrap: Option<fn(Functions) -> Functions>,
+    /// Roll-back messages come without the delay that they are sent with.
+    pub early_messages: bool,
     /// Answers that this fault allows beside the usual ones.
     pub allowed: &'static [&'static str],
     /// Whether orders have to be accepted again when the fault is over.
@@ -85,6 +89,8 @@ impl Default for Setup {
             latency: Duration::from_millis(2),
             reconcile_every: Some(Duration::from_secs(1)),
             second: None,
+            wrap: None,
+            early_messages: false,
             allowed: &[],
             recovers: true,
         }
@@ -111,6 +117,8 @@ pub struct Stage {
     pub proxy: Option<Proxy>,
     /// The second process's way to Redis.
     pub second_proxy: Option<Proxy>,
+    /// The functions' way to SQS, where messages come early.
+    pub sqs_proxy: Option<Proxy>,
     pub repairs: Repairs,
     /// Signs access tokens.
     pub secret: Vec<u8>,
@@ -137,7 +145,13 @@ impl Stage {
             visibility: VISIBILITY,
         })
         .await?;
+        let mut backend = backend;
+        let mut sqs_proxy = None;
+        if setup.early_messages {
+            sqs_proxy = Some(hasten(&mut backend).await?);
+        }
         let mut functions = wire::functions(&backend.wiring, &backend.keys);
+        functions = setup.wrap.map_or_else(|| functions.clone(), |wrap| wrap(functions.clone()));
         let mut second_proxy = None;
         if let Some(second) = setup.second {
             let proxy = Proxy::start(address_of(&direct)?).await?;
@@ -154,6 +168,7 @@ impl Stage {
             redis,
             proxy,
             second_proxy,
+            sqs_proxy,
             repairs: Repairs::default(),
             secret,
             program,
@@ -305,6 +320,16 @@ pub fn another_process(backend: &Backend, redis: RedisConfig) -> Wiring {
         Database::new(backend.sdk.dynamodb.clone(), backend.sdk.tables.clone()),
         Queues::new(backend.sdk.sqs.clone(), backend.queues.clone()),
     )
+}
+
+/// Lets the functions send through a proxy that takes the delay off messages.
+async fn hasten(backend: &mut Backend) -> Result<Proxy, StartError> {
+    let proxy = Proxy::start(backend.sqs.endpoint().trim_start_matches("http://").parse()?).await?;
+    proxy.rewrite(b"\"DelaySeconds\":10".to_vec(), b"\"DelaySeconds\": 0".to_vec())?;
+    let config = aws_sdk_sqs::config::Builder::from(&backend.sdk.config);
+    let client = aws_sdk_sqs::Client::from_conf(config.endpoint_url(format!("http://{}", proxy.address())).build());
+    backend.wiring.queues = Queues::new(client, backend.queues.clone());
+    Ok(proxy)
 }
 
 /// Buyers' calls go to the two processes in turn; queues, stream and schedule stay with the first.
