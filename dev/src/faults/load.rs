@@ -87,12 +87,7 @@ pub struct Crowd {
 
 impl Load {
     #[must_use]
-    pub fn start(
-        address: SocketAddr,
-        authorizer: Arc<Authorizer>,
-        keys: Arc<TokenKeys>,
-        options: LoadOptions,
-    ) -> Self {
+    pub fn start(address: SocketAddr, authorizer: Arc<Authorizer>, keys: Arc<TokenKeys>, options: LoadOptions) -> Self {
         let stop = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
         let buyers = options.buyers;

@@ -30,9 +30,7 @@ pub struct Options {
 /// # Errors
 /// When none is chosen or a file cannot be written.
 pub async fn run(options: &Options) -> Result<bool, StartError> {
-    let chosen = |case: &super::FaultCase| {
-        case.name.contains(&options.filter) || case.group.name() == options.filter
-    };
+    let chosen = |case: &super::FaultCase| case.name.contains(&options.filter) || case.group.name() == options.filter;
     let mut outcomes = Vec::new();
     for case in cases::all().into_iter().filter(chosen) {
         let outcome = case.run(options.seed, &options.program).await;
@@ -142,7 +140,8 @@ pub fn table(outcomes: &[Outcome]) -> String {
 /// The cases that a document lists, `group/name`, in its order.
 #[must_use]
 pub fn listed(document: &str) -> Vec<String> {
-    let table = document.split_once(TABLE.0).and_then(|(_, rest)| rest.split_once(TABLE.1)).map_or("", |(table, _)| table);
+    let table =
+        document.split_once(TABLE.0).and_then(|(_, rest)| rest.split_once(TABLE.1)).map_or("", |(table, _)| table);
     let name = |line: &str| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned());
     table.lines().filter_map(name).collect()
 }

@@ -16,6 +16,8 @@ const PHASE: Duration = Duration::from_secs(2);
 const OUTAGE: Duration = Duration::from_secs(20);
 /// Longer than one attempt of a call: it is given up, and applied all the same.
 const TOO_SLOW: Duration = Duration::from_millis(1_300);
+/// Longer than all attempts of a call together.
+const VERY_SLOW: Duration = Duration::from_secs(4);
 /// Attempts that are applied and not answered.
 const AMBIGUOUS: u32 = 60;
 /// Transactions that are refused for a conflict.
@@ -30,21 +32,25 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case!(Database, "transactions-throttled", "transactions throttled for 2 s", transactions_throttled),
         case!(Database, "errors", "every call answered 500 for 2 s", errors),
         case!(Database, "reads-fail", "reads answered 500 for 2 s", reads_fail),
-        case!(Database, "claims-fail", "sold out in the database, and claims answered 500", claims_fail)
-            .with(|setup| {
+        case!(Database, "claims-fail", "sold out in the database, and claims answered 500", claims_fail).with(
+            |setup| {
                 setup.units = 60;
                 setup.reconcile_every = None;
-            }),
+            },
+        ),
         case!(Database, "conflicts", "200 transactions refused for conflicts", conflicts),
-        case!(Database, "hot-bucket", "40 buyers at one bucket, 25 ms a call: real conflicts", hot_bucket).with(|setup| {
-            setup.buckets = 1;
-            setup.buyers = 40;
-            setup.latency = Duration::from_millis(25);
-        }),
+        case!(Database, "hot-bucket", "40 buyers at one bucket, 25 ms a call: real conflicts", hot_bucket).with(
+            |setup| {
+                setup.buckets = 1;
+                setup.buyers = 40;
+                setup.latency = Duration::from_millis(25);
+            },
+        ),
         case!(Database, "ambiguous", "60 transactions applied and never answered", ambiguous),
         case!(Database, "ambiguous-impatient", "the same, and buyers do not come back", ambiguous).with(impatient),
         case!(Database, "slow", "transactions take 1.3 s: given up and applied", slow),
-        case!(Database, "slow-impatient", "the same, and buyers do not come back", slow).with(impatient),
+        case!(Database, "very-slow", "transactions take 4 s: told to wait, then committed", very_slow),
+        case!(Database, "very-slow-impatient", "the same, and buyers do not come back", very_slow).with(impatient),
     ]
 }
 
@@ -104,6 +110,13 @@ async fn reads_fail(scene: &mut Scene) -> Result<(), StartError> {
 
 async fn slow(scene: &mut Scene) -> Result<(), StartError> {
     strike(scene, Some(TRANSACTION), FaultKind::Delay(TOO_SLOW), PHASE).await
+}
+
+async fn very_slow(scene: &mut Scene) -> Result<(), StartError> {
+    strike(scene, Some(TRANSACTION), FaultKind::Delay(VERY_SLOW), 2 * PHASE).await?;
+    let confirming = scene.load.crowd.orders.count("202");
+    scene.claim("outcomes were unknown", confirming > 0, format!("{confirming} answers 202"));
+    Ok(())
 }
 
 /// Strikes so many calls of the transaction.

@@ -1,8 +1,11 @@
 //! The cases by group.
 
 mod database;
+mod failover;
 mod queue;
 mod redis;
+mod relay;
+mod schedule;
 
 use super::scene::Scene;
 use super::stage::ACTIVITY;
@@ -21,7 +24,10 @@ use case;
 /// All cases of the suite, in the order in which they are played and listed.
 #[must_use]
 pub fn all() -> Vec<FaultCase> {
-    [redis::cases(), database::cases(), queue::cases()].into_iter().flatten().collect()
+    [redis::cases(), failover::cases(), database::cases(), queue::cases(), schedule::cases(), relay::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Raises what Redis believes to have, so that the database has to refuse.

@@ -34,7 +34,8 @@ pub(super) fn cases() -> Vec<FaultCase> {
     };
     vec![
         case!(Queue, "unavailable", "SQS is unavailable while outcomes are unknown", unavailable).with(impatient),
-        case!(Queue, "duplicates", "each batch is delivered twice at once, the second in reverse", unknown).with(repeated),
+        case!(Queue, "duplicates", "each batch is delivered twice at once, the second in reverse", unknown)
+            .with(repeated),
         case!(Queue, "early", "messages overtake the transactions that they are about", early_messages).with(early),
         case!(Queue, "poison", "messages that nobody can read, between others", poison).with(impatient),
         case!(Queue, "function-fails", "the consumer's database calls fail: messages come again", consumer_fails)

@@ -5,9 +5,9 @@ use std::time::Duration;
 use ::redis::{AsyncCommands, FromRedisValue, cmd, pipe};
 use servers::{Flow, ProxyCounts, RedisOptions, Weather};
 
+use super::super::FaultCase;
 use super::super::scene::Scene;
 use super::super::stage::{ACTIVITY, RedisKind, Setup};
-use super::super::FaultCase;
 use super::case;
 use crate::stack::StartError;
 
@@ -36,10 +36,13 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case!(Redis, "out-of-memory", "`maxmemory` is reached, policy `noeviction`", out_of_memory),
         case!(Redis, "eviction", "`maxmemory` is reached with the wrong policy, `allkeys-lru`", eviction),
         case!(Redis, "busy-script", "another client's script runs for 2 s: `BUSY`", busy),
-        case!(Redis, "loading", "killed, then loading its append-only file for 2 s: `LOADING`", loading).with(|setup| {
-            let options = RedisOptions { appendonly: true, load_delay_us: LOAD_DELAY_US, ..RedisOptions::default() };
-            setup.redis = RedisKind::Single(options);
-        }),
+        case!(Redis, "loading", "killed, then loading its append-only file for 2 s: `LOADING`", loading).with(
+            |setup| {
+                let options =
+                    RedisOptions { appendonly: true, load_delay_us: LOAD_DELAY_US, ..RedisOptions::default() };
+                setup.redis = RedisKind::Single(options);
+            },
+        ),
         case!(Redis, "paused", "`SIGSTOP` for 2 s", paused),
         case!(Redis, "killed-empty", "killed, back empty after 1 s", killed),
         case!(Redis, "killed-with-file", "killed, back after 1 s with its append-only file", killed).with(with_file),
@@ -190,7 +193,11 @@ async fn reset(scene: &mut Scene) -> Result<(), StartError> {
 async fn replies_lost(scene: &mut Scene) -> Result<(), StartError> {
     scene.under_way().await?;
     scene.stage.proxy()?.set(Weather { replies: Flow::Swallow, ..Weather::default() });
-    scene.until("replies are lost", |scene| scene.stage.proxy.as_ref().is_some_and(|p| p.counts().replies_lost >= STRIKES)).await?;
+    scene
+        .until("replies are lost", |scene| {
+            scene.stage.proxy.as_ref().is_some_and(|p| p.counts().replies_lost >= STRIKES)
+        })
+        .await?;
     clear(scene, |counts| counts.replies_lost)
 }
 
