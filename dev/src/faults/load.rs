@@ -10,7 +10,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use holdfast::domain::ids::{ActivityId, BuyerId};
 use holdfast::domain::order_no::OrderNo;
-use holdfast::domain::token::TokenKeys;
+use holdfast::domain::token::{SigningKey, TokenKeys};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,6 +20,7 @@ use super::tally::{Tally, name_of};
 use crate::checks::{Answer, Check, Submission};
 use crate::gateway::jwt::Authorizer;
 use crate::sale::client::{Call, Client, NoReply, Reply};
+use crate::stack::StartError;
 
 /// Pause of a buyer before the same token is sent again, in milliseconds: real ones wait longer.
 const AGAIN_MS: std::ops::Range<u64> = 120..360;
@@ -83,6 +84,22 @@ pub struct Crowd {
     told: Mutex<BTreeMap<String, Submission>>,
     surprises: Mutex<Vec<String>>,
     next: AtomicU64,
+}
+
+/// The signing keys of the suite by their ids: 1 is the harness's own.
+///
+/// # Errors
+/// Never: both secrets are long enough.
+pub fn signing_key(id: u8) -> Result<SigningKey, StartError> {
+    Ok(SigningKey::new(id, vec![id - 1; 32])?)
+}
+
+/// With these a client knows the order number of any token.
+///
+/// # Errors
+/// As [`signing_key`].
+pub fn client_keys() -> Result<TokenKeys, StartError> {
+    Ok(TokenKeys::new(signing_key(2)?, Some(signing_key(1)?))?)
 }
 
 impl Load {

@@ -4,6 +4,7 @@
 pub mod cases;
 pub mod load;
 pub mod scene;
+pub mod skew;
 pub mod stage;
 pub mod suite;
 pub mod tally;

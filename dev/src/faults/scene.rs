@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -12,7 +13,7 @@ use holdfast::ports::{Clock, SystemClock};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::load::{Load, LoadOptions};
+use super::load::{Load, LoadOptions, client_keys};
 use super::stage::{ACTIVITY, Setup, Stage};
 use super::tally::Repaired;
 use crate::checks::{self, Check, agreement};
@@ -111,7 +112,7 @@ impl Scene {
             seed,
         };
         let stack = &stage.stack;
-        let load = Load::start(stack.address(), stack.authorizer.clone(), stack.keys(), options);
+        let load = Load::start(stack.address(), stack.authorizer.clone(), Arc::new(client_keys()?), options);
         Ok(Self {
             stage,
             load,

@@ -3,8 +3,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use harness::{Backend, Options, events, sample};
@@ -13,7 +13,7 @@ use holdfast::config::RedisConfig;
 use holdfast::domain::token::TokenKeys;
 use holdfast::lambda::Wiring;
 use redis::aio::MultiplexedConnection;
-use serde_json::json;
+use serde_json::{Value, json};
 use servers::{Proxy, Redis, RedisCluster, RedisOptions};
 
 use super::tally::Repairs;
@@ -40,7 +40,39 @@ pub enum RedisKind {
 }
 
 /// How the second process of a deployment is made of its clients.
-pub type SecondProcess = fn(Wiring, &Arc<TokenKeys>) -> Functions;
+pub type SecondProcess = fn(&Wiring, &Arc<TokenKeys>) -> Functions;
+
+/// The processes of a deployment as buyers reach them: each call goes to the next one. Queue, stream and
+/// schedule stay with those that the stack was started with. Clones share them.
+#[derive(Clone, Default)]
+pub struct Deployed(Arc<Mutex<Vec<Functions>>>, Arc<AtomicUsize>);
+
+impl Deployed {
+    /// From now on these.
+    pub fn set(&self, processes: Vec<Functions>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = processes;
+    }
+
+    fn route(&self, which: fn(&Functions) -> &HttpFunction) -> HttpFunction {
+        let Self(processes, turn) = self.clone();
+        Arc::new(move |request| {
+            let processes = processes.lock().unwrap_or_else(PoisonError::into_inner);
+            // Never empty.
+            let turn = turn.fetch_add(1, Ordering::Relaxed) % processes.len().max(1);
+            which(&processes[turn])(request)
+        })
+    }
+
+    /// The functions as the gateway calls them.
+    fn functions(&self, others: Functions) -> Functions {
+        Functions {
+            issue_token: self.route(|functions| &functions.issue_token),
+            place_order: self.route(|functions| &functions.place_order),
+            query: self.route(|functions| &functions.query),
+            ..others
+        }
+    }
+}
 
 /// What a fault wants to be set up.
 #[derive(Clone, Debug)]
@@ -119,6 +151,9 @@ pub struct Stage {
     pub second_proxy: Option<Proxy>,
     /// The functions' way to SQS, where messages come early.
     pub sqs_proxy: Option<Proxy>,
+    pub deployed: Deployed,
+    /// The activity as it was saved first.
+    pub draft: Value,
     pub repairs: Repairs,
     /// Signs access tokens.
     pub secret: Vec<u8>,
@@ -152,13 +187,17 @@ impl Stage {
         }
         let mut functions = wire::functions(&backend.wiring, &backend.keys);
         functions = setup.wrap.map_or_else(|| functions.clone(), |wrap| wrap(functions.clone()));
+        let mut processes = vec![functions.clone()];
         let mut second_proxy = None;
         if let Some(second) = setup.second {
             let proxy = Proxy::start(address_of(&direct)?).await?;
             let wiring = another_process(&backend, through(&proxy, setup));
-            functions = both(functions, second(wiring, &backend.keys));
+            processes.push(second(&wiring, &backend.keys));
             second_proxy = Some(proxy);
         }
+        let deployed = Deployed::default();
+        deployed.set(processes);
+        let functions = deployed.functions(functions);
         let stores = Stores::with(&backend, reader(&direct)?);
         let secret = random_secret()?;
         let assembly = Assembly { port: 0, secret: secret.clone(), reconcile_every: NEVER, fulfil: true };
@@ -169,6 +208,8 @@ impl Stage {
             proxy,
             second_proxy,
             sqs_proxy,
+            deployed,
+            draft: Value::Null,
             repairs: Repairs::default(),
             secret,
             program,
@@ -182,7 +223,7 @@ impl Stage {
         Ok(stage)
     }
 
-    async fn open(&self, setup: &Setup) {
+    async fn open(&mut self, setup: &Setup) {
         let skus: Vec<_> =
             setup.skus.iter().map(|sku| json!({"sku": sku, "stock": setup.units, "price": 4_900})).collect();
         let fields = json!({
@@ -191,6 +232,7 @@ impl Stage {
         });
         let draft = sample::with(sample::activity("a", setup.units), &fields);
         events::open(&self.stack.backend.wiring, ACTIVITY, &draft).await;
+        self.draft = draft;
     }
 
     /// Runs the reconciliation at every interval until [`Self::stop_schedule`].
@@ -257,6 +299,15 @@ impl Stage {
     pub async fn connect(&self) -> Result<MultiplexedConnection, StartError> {
         let url = self.direct.urls.first().map_or("", String::as_str);
         Ok(redis::Client::open(url)?.get_multiplexed_async_connection().await?)
+    }
+
+    /// Another process of the deployment, by its own proxy to Redis where there is one.
+    ///
+    /// # Errors
+    /// With a cluster.
+    pub fn another_process(&self, setup: &Setup) -> Result<Wiring, StartError> {
+        let proxy = self.second_proxy.as_ref().map_or_else(|| self.proxy(), Ok)?;
+        Ok(another_process(&self.stack.backend, through(proxy, setup)))
     }
 
     /// Stops everything.
@@ -330,22 +381,4 @@ async fn hasten(backend: &mut Backend) -> Result<Proxy, StartError> {
     let client = aws_sdk_sqs::Client::from_conf(config.endpoint_url(format!("http://{}", proxy.address())).build());
     backend.wiring.queues = Queues::new(client, backend.queues.clone());
     Ok(proxy)
-}
-
-/// Buyers' calls go to the two processes in turn; queues, stream and schedule stay with the first.
-fn both(first: Functions, second: Functions) -> Functions {
-    Functions {
-        issue_token: alternate(&first.issue_token, second.issue_token),
-        place_order: alternate(&first.place_order, second.place_order),
-        query: alternate(&first.query, second.query),
-        ..first
-    }
-}
-
-fn alternate(first: &HttpFunction, second: HttpFunction) -> HttpFunction {
-    let (first, turn) = (Arc::clone(first), AtomicU64::new(0));
-    Arc::new(move |request| {
-        let turn = turn.fetch_add(1, Ordering::Relaxed);
-        if turn.is_multiple_of(2) { first(request) } else { second(request) }
-    })
 }

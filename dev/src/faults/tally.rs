@@ -1,6 +1,7 @@
 //! What buyers saw, and what reconciliation repaired, counted.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -55,11 +56,12 @@ pub struct Repaired {
 
 /// What the reconciliations reported. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Repairs(Arc<Mutex<BTreeMap<String, Repaired>>>);
+pub struct Repairs(Arc<Mutex<BTreeMap<String, Repaired>>>, Arc<AtomicU64>);
 
 impl Repairs {
     /// Adds a run's report.
     pub fn add(&self, report: &Value) {
+        self.1.fetch_add(report["faults"].as_u64().unwrap_or(0), Ordering::Relaxed);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (finding, found) in report["findings"].as_object().into_iter().flatten() {
             let sum = all.entry(finding.clone()).or_default();
@@ -71,6 +73,12 @@ impl Repairs {
     #[must_use]
     pub fn all(&self) -> BTreeMap<String, Repaired> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What runs could not read or reach.
+    #[must_use]
+    pub fn faults(&self) -> u64 {
+        self.1.load(Ordering::Relaxed)
     }
 
     /// How many of this kind were repaired.

@@ -32,7 +32,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case!(Redis, "split-brain", "one process stays with the old primary, the other uses the new one", split_brain)
             .with(move |setup| {
                 pair(setup);
-                setup.second = Some(|wiring, keys| wire::functions(&wiring, keys));
+                setup.second = Some(wire::functions);
             }),
         case!(Redis, "cluster-primary-killed", "a cluster's primary is killed, its replica takes over", primary_killed)
             .with(cluster),

@@ -1,7 +1,9 @@
 //! The cases by group.
 
+mod clock;
 mod database;
 mod failover;
+mod operations;
 mod queue;
 mod redis;
 mod relay;
@@ -24,10 +26,19 @@ use case;
 /// All cases of the suite, in the order in which they are played and listed.
 #[must_use]
 pub fn all() -> Vec<FaultCase> {
-    [redis::cases(), failover::cases(), database::cases(), queue::cases(), schedule::cases(), relay::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        redis::cases(),
+        failover::cases(),
+        database::cases(),
+        queue::cases(),
+        schedule::cases(),
+        relay::cases(),
+        operations::cases(),
+        clock::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Raises what Redis believes to have, so that the database has to refuse.
