@@ -21,6 +21,9 @@ pub enum Command {
     Sale(Sale),
     /// Injects every kind of failure under load and checks the invariants after each.
     Faults(Faults),
+    /// A function process of the fault suite, which tells it on its input what to do.
+    #[command(hide = true)]
+    Worker,
 }
 
 /// What both commands take.

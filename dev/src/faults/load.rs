@@ -185,6 +185,11 @@ impl Crowd {
         lock(&self.clients).push(Client::new(address, 4 * self.options.buyers));
     }
 
+    /// Only the gateway that stays.
+    pub fn only_at_first(&self) {
+        lock(&self.clients).truncate(1);
+    }
+
     fn surprise(&self, text: String) {
         lock(&self.surprises).push(text);
     }

@@ -8,6 +8,7 @@ pub mod skew;
 pub mod stage;
 pub mod suite;
 pub mod tally;
+pub mod worker;
 
 use std::future::Future;
 use std::path::Path;

@@ -301,6 +301,14 @@ impl Stage {
         Ok(redis::Client::open(url)?.get_multiplexed_async_connection().await?)
     }
 
+    /// Where the primary is.
+    ///
+    /// # Errors
+    /// Never with one that was started here.
+    pub fn redis_address(&self) -> Result<SocketAddr, StartError> {
+        address_of(&self.direct)
+    }
+
     /// Another process of the deployment, by its own proxy to Redis where there is one.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ const JUMP_EVERY_MS: i64 = 70;
 /// Answers of either process while the fault lasts.
 const ANSWERS: u64 = 150;
 /// Reconciliations whose clock is wrong, and the pause in between.
-const RUNS: usize = 25;
+const RUNS: usize = 12;
 const PAUSE: Duration = Duration::from_millis(60);
 const RUN_LIMIT: Duration = Duration::from_secs(10);
 /// What a process may tell whose clock is that wrong: tokens are past their life, or the sale is not on.
@@ -43,7 +43,8 @@ pub(super) fn cases() -> Vec<FaultCase> {
             setup.allowed = WRONG;
             setup.second = Some(|wiring, keys| skew::functions(wiring, keys, Skewed(jumping)));
         }),
-        case!(Clock, "reconcile-ahead", "the reconciliation is 5 minutes ahead: it has no grace", reconcile_ahead),
+        case!(Clock, "reconcile-ahead", "the reconciliation is 5 minutes ahead: it has no grace", reconcile_ahead)
+            .with(|setup| setup.latency = Duration::from_millis(60)),
         case!(Clock, "reconcile-behind", "the reconciliation is 5 minutes behind", reconcile_behind),
     ]
 }

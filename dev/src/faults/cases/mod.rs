@@ -4,10 +4,12 @@ mod clock;
 mod database;
 mod failover;
 mod operations;
+mod process;
 mod queue;
 mod redis;
 mod relay;
 mod schedule;
+mod scripts;
 
 use super::scene::Scene;
 use super::stage::ACTIVITY;
@@ -31,6 +33,7 @@ pub fn all() -> Vec<FaultCase> {
         failover::cases(),
         database::cases(),
         queue::cases(),
+        process::cases(),
         schedule::cases(),
         relay::cases(),
         operations::cases(),
