@@ -21,6 +21,8 @@ pub enum Command {
     Sale(Sale),
     /// Injects every kind of failure under load and checks the invariants after each.
     Faults(Faults),
+    /// Random faults under load for a long time, and that memory stays flat.
+    Soak(Soak),
     /// A function process of the fault suite, which tells it on its input what to do.
     #[command(hide = true)]
     Worker,
@@ -100,6 +102,15 @@ pub struct Faults {
     /// Writes the results into the table of this document.
     #[arg(long)]
     pub document: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Soak {
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1_440))]
+    pub minutes: u64,
+    /// The same seed gives the same faults in the same order.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,9 +1,11 @@
 //! What the two subcommands do.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{Faults, Sale, Serve};
-use crate::faults::suite;
+use crate::args::{Faults, Sale, Serve, Soak};
+use crate::faults::{soak, suite};
 use crate::report::{Report, Settings, html, text};
 use crate::sale::shape::Shape;
 use crate::stack::{Stack, StartError};
@@ -68,6 +70,20 @@ pub async fn faults(options: Faults) -> Result<bool, StartError> {
     };
     tokio::select! {
         played = suite::run(&options) => played,
+        () = interrupted.wait() => Err("interrupted".into()),
+    }
+}
+
+/// Soaks the stack in faults; answers whether everything held.
+///
+/// # Errors
+/// When a server does not start, or the run was interrupted.
+pub async fn soak(options: Soak) -> Result<bool, StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let time = Duration::from_secs(options.minutes * 60);
+    let options = soak::Options { time, seed: options.seed, program: std::env::current_exe()? };
+    tokio::select! {
+        soaked = soak::run(&options) => soaked,
         () = interrupted.wait() => Err("interrupted".into()),
     }
 }

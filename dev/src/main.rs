@@ -16,6 +16,7 @@ async fn main() -> ExitCode {
         Command::Serve(serve) => Box::pin(commands::serve(serve)).await.map(|()| true),
         Command::Sale(sale) => Box::pin(commands::sale(sale)).await,
         Command::Faults(faults) => Box::pin(commands::faults(faults)).await,
+        Command::Soak(soak) => Box::pin(commands::soak(soak)).await,
         Command::Worker => Box::pin(dev::faults::worker::run()).await.map(|()| true),
     };
     match done {
@@ -35,7 +36,7 @@ fn start_log(cli: &Cli) {
         Command::Serve(_) => "info",
         Command::Sale(_) => "error",
         // Everything breaks on purpose.
-        Command::Faults(_) | Command::Worker => "off",
+        Command::Faults(_) | Command::Soak(_) | Command::Worker => "off",
     };
     let filter = std::env::var("HOLDFAST_LOG").unwrap_or_else(|_| quiet.to_owned());
     tracing_subscriber::fmt().with_env_filter(EnvFilter::new(filter)).with_writer(std::io::stderr).init();

@@ -79,7 +79,7 @@ impl Control {
         self.state().counts.clone()
     }
 
-    /// How many calls were struck since the start.
+    /// How many calls were struck since the start or [`Self::reset_counts`].
     #[must_use]
     pub fn strikes(&self) -> u64 {
         self.state().strikes
@@ -87,7 +87,9 @@ impl Control {
 
     /// Sets all counts to zero.
     pub fn reset_counts(&self) {
-        self.state().counts.clear();
+        let mut state = self.state();
+        state.counts.clear();
+        state.strikes = 0;
     }
 
     /// Adds a fault. Of several that match a call, all [`FaultKind::Delay`] strike, and of the

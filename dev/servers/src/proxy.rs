@@ -173,6 +173,23 @@ impl Proxy {
         Ok(())
     }
 
+    /// Sets all counts to zero.
+    pub fn reset_counts(&self) {
+        let counters = &self.shared.counters;
+        for counter in [
+            &counters.connections,
+            &counters.refused,
+            &counters.cut,
+            &counters.delayed,
+            &counters.requests_lost,
+            &counters.replies_lost,
+            &counters.held,
+            &counters.rewritten,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
     #[must_use]
     pub fn counts(&self) -> ProxyCounts {
         let counters = &self.shared.counters;

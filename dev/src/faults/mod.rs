@@ -5,6 +5,7 @@ pub mod cases;
 pub mod load;
 pub mod scene;
 pub mod skew;
+pub mod soak;
 pub mod stage;
 pub mod suite;
 pub mod tally;
@@ -63,6 +64,8 @@ pub struct FaultCase {
     pub name: String,
     /// The fault in a few words, for the table.
     pub what: String,
+    /// Whether it needs nothing special set up, so that it can strike a stack that runs.
+    pub plain: bool,
     /// Changes what is set up.
     pub setup: Box<dyn Fn(&mut Setup) + Send + Sync>,
     pub play: Box<dyn for<'a> Fn(&'a mut Scene) -> Play<'a> + Send + Sync>,
@@ -76,12 +79,19 @@ impl FaultCase {
         what: &str,
         play: impl for<'a> Fn(&'a mut Scene) -> Play<'a> + Send + Sync + 'static,
     ) -> Self {
-        Self { group, name: name.to_owned(), what: what.to_owned(), setup: Box::new(|_| {}), play: Box::new(play) }
+        Self {
+            group,
+            name: name.to_owned(),
+            what: what.to_owned(),
+            plain: true,
+            setup: Box::new(|_| {}),
+            play: Box::new(play),
+        }
     }
 
     #[must_use]
     pub fn with(self, setup: impl Fn(&mut Setup) + Send + Sync + 'static) -> Self {
-        Self { setup: Box::new(setup), ..self }
+        Self { plain: false, setup: Box::new(setup), ..self }
     }
 
     /// Plays it from start to end. `program` is the runner itself, for function processes of its own.
@@ -118,6 +128,6 @@ impl FaultCase {
             played = scene.goes_on().await;
         }
         outcome.error = played.err().map(|error| error.to_string());
-        scene.conclude(outcome).await;
+        scene.conclude(outcome).await.stop().await;
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::load::{Load, LoadOptions, client_keys};
-use super::stage::{ACTIVITY, Setup, Stage};
+use super::stage::{Setup, Stage};
 use super::tally::Repaired;
 use crate::checks::{self, Check, agreement};
 use crate::sale::settle::drain;
@@ -102,8 +102,16 @@ impl Scene {
     /// When a server does not start.
     pub async fn start(setup: Setup, seed: u64, program: &Path) -> Result<Self, StartError> {
         let stage = Stage::start(&setup, program.to_owned()).await?;
+        Self::on(stage, setup, seed)
+    }
+
+    /// Starts a load on a stage that is up.
+    ///
+    /// # Errors
+    /// When its Redis does not answer.
+    pub fn on(stage: Stage, setup: Setup, seed: u64) -> Result<Self, StartError> {
         let options = LoadOptions {
-            activity: ACTIVITY.to_owned(),
+            activity: stage.activity.clone(),
             buyers: setup.buyers,
             limit: setup.limit,
             skus: setup.skus.clone(),
@@ -124,6 +132,12 @@ impl Scene {
             lifted_at: None,
             ended: None,
         })
+    }
+
+    /// A key of a bucket: `bucket`, `orders` or `ledger`.
+    #[must_use]
+    pub fn key(&self, bucket: u16, name: &str) -> String {
+        format!("hf:{{{}:{bucket}}}:{name}", self.stage.activity)
     }
 
     /// Waits until a condition holds.
@@ -243,12 +257,12 @@ impl Scene {
     /// # Errors
     /// When one does not answer.
     pub async fn snapshot(&self) -> Result<Snapshot, StartError> {
-        let snapshot = self.stage.stack.stores.snapshot(ACTIVITY).await?;
+        let snapshot = self.stage.stack.stores.snapshot(&self.stage.activity).await?;
         snapshot.ok_or_else(|| "the activity is gone".into())
     }
 
     /// Fills in what the case came to.
-    pub(super) async fn conclude(mut self, outcome: &mut Outcome) {
+    pub(super) async fn conclude(mut self, outcome: &mut Outcome) -> Stage {
         match self.end().await {
             Ok(ended) => {
                 let told = self.load.crowd.submissions();
@@ -266,6 +280,6 @@ impl Scene {
         outcome.repaired = self.stage.repairs.all();
         outcome.strikes = self.strikes;
         outcome.figures = std::mem::take(&mut self.figures);
-        self.stage.stop().await;
+        self.stage
     }
 }

@@ -23,8 +23,8 @@ use crate::stack::{Assembly, Stack, StartError, random_secret};
 use crate::stores::{Reader, Stores};
 use crate::wire;
 
-/// The activity that is sold.
-pub const ACTIVITY: &str = "sale";
+/// The activity that is sold, if nothing else is said.
+const ACTIVITY: &str = "sale";
 /// How long a received roll-back message stays hidden: short, so that five receives do not take minutes.
 const VISIBILITY: Duration = Duration::from_secs(1);
 /// The stack's own schedule is not used: it cannot be stopped before the rest.
@@ -152,6 +152,8 @@ pub struct Stage {
     /// The functions' way to SQS, where messages come early.
     pub sqs_proxy: Option<Proxy>,
     pub deployed: Deployed,
+    /// The activity that is sold now.
+    pub activity: String,
     /// The activity as it was saved first.
     pub draft: Value,
     pub repairs: Repairs,
@@ -209,6 +211,7 @@ impl Stage {
             second_proxy,
             sqs_proxy,
             deployed,
+            activity: ACTIVITY.to_owned(),
             draft: Value::Null,
             repairs: Repairs::default(),
             secret,
@@ -216,14 +219,18 @@ impl Stage {
             schedule: None,
             direct,
         };
-        stage.open(setup).await;
+        stage.open(setup, ACTIVITY).await;
         if let Some(every) = setup.reconcile_every {
             stage.start_schedule(every);
         }
         Ok(stage)
     }
 
-    async fn open(&mut self, setup: &Setup) {
+    /// Opens a sale, which is the one that is sold from now on.
+    ///
+    /// # Panics
+    /// When a server refuses it.
+    pub async fn open(&mut self, setup: &Setup, activity: &str) {
         let skus: Vec<_> =
             setup.skus.iter().map(|sku| json!({"sku": sku, "stock": setup.units, "price": 4_900})).collect();
         let fields = json!({
@@ -231,7 +238,8 @@ impl Stage {
             "limit": {"scope": "activity", "max": setup.limit},
         });
         let draft = sample::with(sample::activity("a", setup.units), &fields);
-        events::open(&self.stack.backend.wiring, ACTIVITY, &draft).await;
+        events::open(&self.stack.backend.wiring, activity, &draft).await;
+        activity.clone_into(&mut self.activity);
         self.draft = draft;
     }
 
@@ -258,6 +266,23 @@ impl Stage {
         if let Some(schedule) = self.schedule.take() {
             schedule.stop().await;
         }
+    }
+
+    /// Counts begin anew: what a case sees is its own.
+    ///
+    /// # Errors
+    /// When Redis does not answer.
+    pub async fn reset_counts(&self) -> Result<(), StartError> {
+        self.repairs.clear();
+        for control in [self.stack.backend.dynamodb.control(), self.stack.backend.sqs.control()] {
+            control.clear();
+            control.reset_counts();
+        }
+        if let Some(proxy) = &self.proxy {
+            proxy.reset_counts();
+        }
+        redis::cmd("CONFIG").arg("RESETSTAT").query_async::<()>(&mut self.connect().await?).await?;
+        Ok(())
     }
 
     /// The proxy before Redis.

@@ -70,6 +70,11 @@ impl Repairs {
         }
     }
 
+    pub fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.1.store(0, Ordering::Relaxed);
+    }
+
     #[must_use]
     pub fn all(&self) -> BTreeMap<String, Repaired> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

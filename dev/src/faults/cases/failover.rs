@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::super::stage::{ACTIVITY, RedisKind, RedisServers, Setup};
+use super::super::stage::{RedisKind, RedisServers, Setup};
 use super::case;
 use crate::stack::StartError;
 use crate::stores::snapshot::Snapshot;
@@ -122,11 +122,12 @@ async fn split_brain(scene: &mut Scene) -> Result<(), StartError> {
     scene.stage.switch_to(&replica)?;
     scene.stage.proxy()?.cut();
     scene.until_seen("201", SPLIT_ORDERS).await?;
+    let records = scene.key(0, "orders");
     let RedisServers::Pair { primary, .. } = &mut scene.stage.redis else { return Err("there is no primary".into()) };
     let url = primary.url().to_owned();
     let keys: u64 = ask(&url, &cmd("DBSIZE")).await?;
-    let size: u64 = ask(&url, cmd("HLEN").arg(format!("hf:{{{ACTIVITY}:0}}:orders"))).await?;
-    let other: u64 = ask(&replica, cmd("HLEN").arg(format!("hf:{{{ACTIVITY}:0}}:orders"))).await?;
+    let size: u64 = ask(&url, cmd("HLEN").arg(&records)).await?;
+    let other: u64 = ask(&replica, cmd("HLEN").arg(&records)).await?;
     primary.stop_hard();
     if let Some(second) = &scene.stage.second_proxy {
         second.redirect(replica.trim_start_matches("redis://").parse()?);
@@ -168,7 +169,7 @@ async fn slot_moved(scene: &mut Scene) -> Result<(), StartError> {
     let RedisServers::Cluster(cluster) = &scene.stage.redis else { return Err("there is no cluster".into()) };
     let urls: Vec<String> = cluster.urls().into_iter().take(3).collect();
     for bucket in 0..2 {
-        let slot: u64 = ask(&urls[0], cmd("CLUSTER").arg("KEYSLOT").arg(format!("{{{ACTIVITY}:{bucket}}}"))).await?;
+        let slot: u64 = ask(&urls[0], cmd("CLUSTER").arg("KEYSLOT").arg(scene.key(bucket, "bucket"))).await?;
         let from = owner(&urls, slot).await?;
         move_slot(&urls, slot, from, (from + 1) % urls.len()).await?;
         scene.struck(1);

@@ -12,7 +12,6 @@ mod schedule;
 mod scripts;
 
 use super::scene::Scene;
-use super::stage::ACTIVITY;
 use crate::stack::StartError;
 
 use super::FaultCase;
@@ -51,7 +50,7 @@ pub fn all() -> Vec<FaultCase> {
 async fn show_too_much(scene: &Scene) -> Result<(), StartError> {
     let mut connection = scene.stage.connect().await?;
     for bucket in 0..scene.setup.buckets {
-        let key = format!("hf:{{{ACTIVITY}:{bucket}}}:bucket");
+        let key = scene.key(bucket, "bucket");
         for sku in &scene.setup.skus {
             // `free|sold|on sale|allotted|version`: one script, for the sale goes on meanwhile.
             let script = "local v = redis.call('HGET', KEYS[1], ARGV[1]) \

@@ -19,7 +19,6 @@ use servers::{Flow, Weather};
 use super::super::FaultCase;
 use super::super::load::signing_key;
 use super::super::scene::Scene;
-use super::super::stage::ACTIVITY;
 use super::case;
 use super::scripts::{hash_of, text_of};
 use crate::stack::StartError;
@@ -73,14 +72,15 @@ pub(super) fn cases() -> Vec<FaultCase> {
     ]
 }
 
-fn activity() -> Result<ActivityId, StartError> {
-    Ok(ActivityId::parse(ACTIVITY)?)
+fn activity(scene: &Scene) -> Result<ActivityId, StartError> {
+    Ok(ActivityId::parse(&scene.stage.activity)?)
 }
 
 /// The stock items as the database has them.
 async fn items(scene: &Scene) -> Result<Vec<StockItem>, StartError> {
     let store = &scene.stage.stack.backend.wiring.database;
-    let stored = store.activity(&activity()?).await.map_err(|fault| fault.chain())?.ok_or("the activity is gone")?;
+    let stored =
+        store.activity(&activity(scene)?).await.map_err(|fault| fault.chain())?.ok_or("the activity is gone")?;
     let skus: Vec<Sku> = stored.skus.iter().map(|offer| offer.sku.clone()).collect();
     Ok(store.stock(&stored, &skus).await.map_err(|fault| fault.chain())?)
 }
@@ -102,7 +102,7 @@ async fn switch(scene: &Scene, on_sale: bool, saboteur: Saboteur) -> Result<Swit
         gate: Faulty { inner: wiring.gate, saboteur },
         clock: SystemClock,
     };
-    let switched = admin.switch(&activity()?, None, on_sale, OPERATOR, "test").await;
+    let switched = admin.switch(&activity(scene)?, None, on_sale, OPERATOR, "test").await;
     Ok(switched.map_err(|fault| fault.chain())?)
 }
 
@@ -171,13 +171,13 @@ pub(super) async fn unfreeze(scene: &Scene) -> Result<(), StartError> {
 /// Saves the activity with another rate and name.
 pub(super) async fn save(scene: &Scene, change: u32) -> Result<u64, StartError> {
     let wiring = scene.stage.stack.backend.wiring.clone();
-    let stored = wiring.database.activity(&activity()?).await.map_err(|fault| fault.chain())?;
+    let stored = wiring.database.activity(&activity(scene)?).await.map_err(|fault| fault.chain())?;
     let version = stored.ok_or("the activity is gone")?.version;
     let mut draft = scene.stage.draft.clone();
     draft["name"] = json!(format!("Test sale, change {change}"));
     draft["bucket_rate"] = json!(scene.setup.bucket_rate - 1 - change);
     let admin = Admin { store: wiring.database, cache: wiring.cache, gate: wiring.gate, clock: SystemClock };
-    let saved = admin.save(activity()?, serde_json::from_value(draft)?, Expected::Version(version)).await;
+    let saved = admin.save(activity(scene)?, serde_json::from_value(draft)?, Expected::Version(version)).await;
     match saved.map_err(|fault| fault.chain())? {
         SavedActivity::Changed(activity) => Ok(activity.version),
         other => Err(format!("not changed: {other:?}").into()),
@@ -257,7 +257,7 @@ async fn scripts_mixed(scene: &mut Scene) -> Result<(), StartError> {
 /// alone until a version that reads them is there.
 async fn newer_records(scene: &mut Scene) -> Result<(), StartError> {
     scene.under_way().await?;
-    let key = format!("hf:{{{ACTIVITY}:0}}:orders");
+    let key = scene.key(0, "orders");
     let mut connection = scene.stage.connect().await?;
     let records: Vec<(String, String)> = connection.hgetall(&key).await?;
     let orders = records.into_iter().filter(|(field, _)| field != SENTINEL && !is_mark(field));
@@ -292,7 +292,7 @@ async fn preheat(scene: &mut Scene) -> Result<(), StartError> {
             gate: Faulty { inner: wiring.gate, saboteur: saboteur.clone() },
             clock: SystemClock,
         };
-        let preheated = admin.preheat(&activity()?, OPERATOR).await;
+        let preheated = admin.preheat(&activity(scene)?, OPERATOR).await;
         if saboteur.is_dead() {
             scene.struck(1);
             continue;

@@ -9,7 +9,7 @@ use servers::{Fault, FaultKind, Flow, Proxy, Tripwire, Weather};
 use tokio::time::timeout;
 
 use super::super::scene::Scene;
-use super::super::stage::{ACTIVITY, Setup};
+use super::super::stage::Setup;
 use super::super::worker::{Role, Worker};
 use super::super::{FaultCase, Group};
 use super::database::impatient;
@@ -210,7 +210,7 @@ async fn provoke(scene: &mut Scene, step: &Step) -> Result<(), StartError> {
         Occasion::Lost => {
             let mut connection = scene.stage.connect().await?;
             for bucket in 0..scene.setup.buckets {
-                let keys = ["bucket", "orders", "ledger"].map(|key| format!("hf:{{{ACTIVITY}:{bucket}}}:{key}"));
+                let keys = ["bucket", "orders", "ledger"].map(|key| scene.key(bucket, key));
                 let () = connection.del(keys.to_vec()).await?;
             }
         }

@@ -9,7 +9,7 @@ use servers::{Fault, FaultKind};
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::super::stage::{ACTIVITY, Setup};
+use super::super::stage::Setup;
 use super::case;
 use super::database::{impatient, strike_times};
 use crate::functions::Functions;
@@ -130,7 +130,7 @@ async fn beyond_keys(scene: &mut Scene) -> Result<(), StartError> {
     scene.load.finish().await;
     scene.stage.stop_schedule().await;
     let keys: Vec<String> = (0..scene.setup.buckets)
-        .flat_map(|bucket| ["bucket", "orders", "ledger"].map(|key| format!("hf:{{{ACTIVITY}:{bucket}}}:{key}")))
+        .flat_map(|bucket| ["bucket", "orders", "ledger"].map(|key| scene.key(bucket, key)))
         .collect();
     let gone: u64 = scene.stage.connect().await?.del(keys).await?;
     scene.claim("the keys were there", gone > 0, format!("{gone} keys"));

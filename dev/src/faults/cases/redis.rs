@@ -7,7 +7,7 @@ use servers::{Flow, ProxyCounts, RedisOptions, Weather};
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::super::stage::{ACTIVITY, RedisKind, Setup};
+use super::super::stage::{RedisKind, Setup};
 use super::case;
 use crate::stack::StartError;
 
@@ -130,13 +130,14 @@ async fn eviction(scene: &mut Scene) -> Result<(), StartError> {
 async fn busy(scene: &mut Scene) -> Result<(), StartError> {
     scene.under_way().await?;
     ask::<()>(scene, cmd("CONFIG").arg("SET").arg("lua-time-limit").arg(BUSY_AFTER_MS)).await?;
-    let mut connection = scene.stage.connect().await?;
+    // Both before the script runs: a new connection would be told BUSY too.
+    let (mut connection, mut killer) = (scene.stage.connect().await?, scene.stage.connect().await?);
     let endless = tokio::spawn(async move {
         let endless = cmd("EVAL").arg("while true do end").arg(0).query_async::<()>(&mut connection).await;
         endless.is_err()
     });
     tokio::time::sleep(PHASE).await;
-    ask::<()>(scene, cmd("SCRIPT").arg("KILL")).await?;
+    cmd("SCRIPT").arg("KILL").query_async::<()>(&mut killer).await?;
     if !endless.await? {
         return Err("the script ended by itself".into());
     }
@@ -241,7 +242,7 @@ fn clear(scene: &mut Scene, strikes: fn(ProxyCounts) -> u64) -> Result<(), Start
 
 async fn wrong_type(scene: &mut Scene) -> Result<(), StartError> {
     scene.under_way().await?;
-    let (records, aside) = (format!("hf:{{{ACTIVITY}:0}}:orders"), format!("hf:{{{ACTIVITY}:0}}:aside"));
+    let (records, aside) = (scene.key(0, "orders"), scene.key(0, "aside"));
     pipe()
         .atomic()
         .rename(&records, &aside)

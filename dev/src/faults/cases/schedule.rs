@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::super::stage::ACTIVITY;
 use super::case;
 use crate::stack::StartError;
 
@@ -43,10 +42,9 @@ pub(super) fn cases() -> Vec<FaultCase> {
 
 /// Loses what Redis has of one bucket: all of it, or only its records.
 async fn lose(scene: &mut Scene, bucket: u16) -> Result<(), StartError> {
-    let key = |name| format!("hf:{{{ACTIVITY}:{bucket}}}:{name}");
-    let mut keys = vec![key("orders")];
+    let mut keys = vec![scene.key(bucket, "orders")];
     if scene.rng.bool() {
-        keys.extend([key("bucket"), key("ledger")]);
+        keys.extend(["bucket", "ledger"].map(|name| scene.key(bucket, name)));
     }
     let gone: u64 = scene.stage.connect().await?.del(keys).await?;
     scene.struck(u64::from(gone > 0));
