@@ -123,6 +123,7 @@ async fn freeze_half_way(scene: &mut Scene) -> Result<(), StartError> {
     let some = !frozen.is_empty() && frozen.len() < all.len();
     scene.claim("only some buckets are frozen", some, format!("{} of {} stock items", frozen.len(), all.len()));
     scene.claim("nothing is sold from them", sold == 0, format!("{sold} of {} changed", frozen.len()));
+    scene.until("reconciliation tells Redis", |scene| scene.stage.repairs.of("gate_stale") > 0).await?;
     whole_freeze(scene).await
 }
 
