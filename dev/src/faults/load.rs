@@ -285,7 +285,7 @@ impl Crowd {
         loop {
             let reply = self.client(rng).call(&call).await;
             self.orders.add(&name_of(&reply));
-            let answer = self.judge(&reply);
+            let answer = Self::judge(&reply);
             self.note(&order_no, &answer, &reply);
             let settled = matches!(answer, Answer::Accepted | Answer::Refused(_));
             if settled || !wait(until, rng).await {
@@ -320,7 +320,7 @@ impl Crowd {
         Some(order_no)
     }
 
-    fn judge(&self, reply: &Result<Reply, NoReply>) -> Answer {
+    fn judge(reply: &Result<Reply, NoReply>) -> Answer {
         let Ok(reply) = reply else { return Answer::Open };
         match (reply.status, reply.code()) {
             (200 | 201, _) => Answer::Accepted,

@@ -104,7 +104,7 @@ impl FaultCase {
             seed,
             ..Outcome::default()
         };
-        if tokio::time::timeout(CASE_LIMIT, self.play(seed, program, &mut outcome)).await.is_err() {
+        if tokio::time::timeout(CASE_LIMIT, Box::pin(self.play(seed, program, &mut outcome))).await.is_err() {
             outcome.error = Some(format!("not over within {} s", CASE_LIMIT.as_secs()));
         }
         outcome.seconds = began.elapsed().as_secs_f64();

@@ -58,7 +58,7 @@ pub async fn run(options: &Options) -> Result<bool, StartError> {
         stage.open(&setup, &format!("sale-{rounds}")).await;
         stage.start_schedule(Duration::from_secs(1));
         let seed = rng.u64(..);
-        let (outcome, after) = round(stage, &setup, seed, &faults, &serve).await?;
+        let (outcome, after) = Box::pin(round(stage, &setup, seed, &faults, &serve)).await?;
         stage = after;
         accepted += outcome.saw.get("201").copied().unwrap_or(0);
         strikes += outcome.strikes;

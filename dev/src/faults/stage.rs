@@ -102,6 +102,8 @@ pub struct Setup {
     pub early_messages: bool,
     /// Answers that this fault allows beside the usual ones.
     pub allowed: &'static [&'static str],
+    /// Whether Redis's counters are put out of step on purpose. Otherwise no sum may need correction.
+    pub breaks_sums: bool,
     /// Whether orders have to be accepted again when the fault is over.
     pub recovers: bool,
 }
@@ -124,6 +126,7 @@ impl Default for Setup {
             wrap: None,
             early_messages: false,
             allowed: &[],
+            breaks_sums: false,
             recovers: true,
         }
     }
@@ -376,9 +379,9 @@ async fn start_redis(setup: &Setup) -> Result<(RedisServers, RedisConfig), Start
 
 fn reader(config: &RedisConfig) -> Result<Reader, StartError> {
     Ok(if config.cluster {
-        Reader::Cluster(redis::cluster::ClusterClient::new(config.urls.clone())?)
+        Reader::Cluster(Box::new(redis::cluster::ClusterClient::new(config.urls.clone())?))
     } else {
-        Reader::Single(redis::Client::open(config.urls.first().map_or("", String::as_str))?)
+        Reader::Single(Box::new(redis::Client::open(config.urls.first().map_or("", String::as_str))?))
     })
 }
 

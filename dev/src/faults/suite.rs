@@ -1,5 +1,6 @@
 //! Plays the suite and reports: a line per case, everything as JSON, and the table of docs/faults.md.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,9 @@ use crate::stack::StartError;
 
 /// Where the table begins and ends in the document.
 const TABLE: (&str, &str) = ("<!-- table: begin -->\n", "<!-- table: end -->");
+
+const HEADER: &str = "| case | fault | what orders were answered | what reconciliation repaired | agreed after |\n\
+                      | -- | -- | -- | -- | -- |\n";
 
 /// What is played and where results go.
 #[derive(Clone, Debug)]
@@ -103,38 +107,41 @@ fn repaired(outcome: &Outcome) -> String {
     if repaired.is_empty() { "nothing to repair".to_owned() } else { repaired.join(", ") }
 }
 
+/// Replaces the rows of the cases that were played, and drops those of cases that are no more.
+///
 /// # Errors
 /// When the document has no place for the table.
 fn write_table(document: &Path, outcomes: &[Outcome]) -> Result<(), StartError> {
     let text = fs::read_to_string(document)?;
     let (head, rest) = text.split_once(TABLE.0).ok_or("the document has no place for the table")?;
-    let (_, tail) = rest.split_once(TABLE.1).ok_or("the document's table has no end")?;
-    fs::write(document, format!("{head}{}{}{}{tail}", TABLE.0, table(outcomes), TABLE.1))?;
+    let (old, tail) = rest.split_once(TABLE.1).ok_or("the document's table has no end")?;
+    let mut rows: BTreeMap<String, String> =
+        old.lines().filter_map(|row| Some((name_of(row)?, row.to_owned()))).collect();
+    rows.extend(outcomes.iter().map(|outcome| (format!("{}/{}", outcome.group, outcome.name), row(outcome))));
+    let names = cases::all().into_iter().map(|case| format!("{}/{}", case.group.name(), case.name));
+    let rows: Vec<String> = names.filter_map(|name| rows.remove(&name)).collect();
+    fs::write(document, format!("{head}{}{HEADER}{}\n{}{tail}", TABLE.0, rows.join("\n"), TABLE.1))?;
     Ok(())
 }
 
-/// The table of the document.
-#[must_use]
-pub fn table(outcomes: &[Outcome]) -> String {
-    let mut table = String::from(
-        "| case | fault | what orders were answered | what reconciliation repaired | agreed after |\n\
-         | -- | -- | -- | -- | -- |\n",
-    );
-    for outcome in outcomes {
-        let figures: Vec<String> = outcome.figures.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join("; ")) };
-        let _ = writeln!(
-            table,
-            "| `{}/{}` | {} | {} | {}{figures} | {:.1} s |",
-            outcome.group,
-            outcome.name,
-            outcome.what,
-            saw(outcome),
-            repaired(outcome),
-            outcome.agreed_after_s
-        );
-    }
-    table
+/// One row of the document's table.
+fn row(outcome: &Outcome) -> String {
+    let figures: Vec<String> = outcome.figures.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join("; ")) };
+    format!(
+        "| `{}/{}` | {} | {} | {}{figures} | {:.1} s |",
+        outcome.group,
+        outcome.name,
+        outcome.what,
+        saw(outcome),
+        repaired(outcome),
+        outcome.agreed_after_s
+    )
+}
+
+/// `group/name` of a row.
+fn name_of(row: &str) -> Option<String> {
+    Some(row.strip_prefix("| `")?.split_once('`')?.0.to_owned())
 }
 
 /// The cases that a document lists, `group/name`, in its order.
@@ -142,6 +149,5 @@ pub fn table(outcomes: &[Outcome]) -> String {
 pub fn listed(document: &str) -> Vec<String> {
     let table =
         document.split_once(TABLE.0).and_then(|(_, rest)| rest.split_once(TABLE.1)).map_or("", |(table, _)| table);
-    let name = |line: &str| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned());
-    table.lines().filter_map(name).collect()
+    table.lines().filter_map(name_of).collect()
 }

@@ -11,8 +11,8 @@ use super::snapshot::{ActivityFacts, GateBucket, GateRecord, GateSku, Mark};
 /// How Redis is reached from outside the product.
 #[derive(Clone)]
 pub enum Reader {
-    Single(redis::Client),
-    Cluster(redis::cluster::ClusterClient),
+    Single(Box<redis::Client>),
+    Cluster(Box<redis::cluster::ClusterClient>),
 }
 
 /// Every bucket of the activity. One whose keys are gone is empty.

@@ -27,7 +27,7 @@ impl Stores {
     /// When the URL of Redis makes no sense.
     pub fn new(backend: &Backend) -> Result<Self, redis::RedisError> {
         let url = backend.redis_config.urls.first().map_or("", String::as_str);
-        Ok(Self::with(backend, Reader::Single(redis::Client::open(url)?)))
+        Ok(Self::with(backend, Reader::Single(Box::new(redis::Client::open(url)?))))
     }
 
     /// With another way to Redis than the functions': past what stands between them and it.

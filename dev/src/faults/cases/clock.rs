@@ -69,7 +69,7 @@ async fn selling(scene: &mut Scene) -> Result<(), StartError> {
 async fn reconcile_ahead(scene: &mut Scene) -> Result<(), StartError> {
     reconcile(scene, Skewed(|_| 5 * MINUTE_MS)).await?;
     // Orders under way were given up: that is what a grace is for.
-    scene.figure("submissions given up", scene.stage.repairs.of("order_missing"));
+    scene.figure("submissions given up", &scene.stage.repairs.of("order_missing"));
     Ok(())
 }
 

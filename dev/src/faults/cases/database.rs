@@ -34,6 +34,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case!(Database, "reads-fail", "reads answered 500 for 2 s", reads_fail),
         case!(Database, "claims-fail", "sold out in the database, and claims answered 500", claims_fail).with(
             |setup| {
+                setup.breaks_sums = true;
                 setup.units = 60;
                 setup.reconcile_every = None;
             },
@@ -160,7 +161,7 @@ async fn hot_bucket(scene: &mut Scene) -> Result<(), StartError> {
     let transactions = scene.stage.stack.backend.dynamodb.control().count(TRANSACTION);
     let accepted = scene.load.crowd.accepted();
     scene.struck(transactions.saturating_sub(accepted));
-    scene.figure("transactions tried", transactions);
-    scene.figure("orders accepted then", accepted);
+    scene.figure("transactions tried", &transactions);
+    scene.figure("orders accepted then", &accepted);
     Ok(())
 }

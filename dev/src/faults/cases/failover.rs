@@ -97,18 +97,18 @@ async fn lagging(scene: &mut Scene) -> Result<(), StartError> {
     let after = deducted(&scene.snapshot().await?);
     let lost = before.saturating_sub(after);
     scene.struck(lost);
-    scene.figure("deductions that Redis lost", lost);
+    scene.figure("deductions that Redis lost", &lost);
     scene.until("what was lost is restored", |scene| scene.stage.repairs.of("record_lost") >= lost).await?;
     let restored_after = began.elapsed().as_secs_f64();
     scene.goes_on().await?;
     let ended = scene.end().await?;
     let restored = scene.stage.repairs.of("record_lost");
-    scene.figure("restored", restored);
-    scene.figure("restored after", format!("{restored_after:.1} s"));
+    scene.figure("restored", &restored);
+    scene.figure("restored after", &format!("{restored_after:.1} s"));
     let acknowledged = scene.load.crowd.submissions().iter().filter(|told| told.accepted).count();
     let stored = ended.snapshot.committed().count();
-    scene.figure("orders acknowledged", acknowledged);
-    scene.figure("orders in the database", stored);
+    scene.figure("orders acknowledged", &acknowledged);
+    scene.figure("orders in the database", &stored);
     scene.claim("every acknowledged order is stored", acknowledged <= stored, format!("{acknowledged} and {stored}"));
     Ok(())
 }
@@ -135,7 +135,7 @@ async fn split_brain(scene: &mut Scene) -> Result<(), StartError> {
     }
     scene.lifted();
     scene.struck(u64::from(keys > 0));
-    scene.figure("fields in bucket 0 of the old and the new primary", format!("{size} and {other}"));
+    scene.figure("fields in bucket 0 of the old and the new primary", &format!("{size} and {other}"));
     scene.until("the old primary's orders are restored", |scene| scene.stage.repairs.of("record_lost") > 0).await
 }
 
@@ -146,7 +146,7 @@ async fn primary_killed(scene: &mut Scene) -> Result<(), StartError> {
     let began = Instant::now();
     cluster.until_complete(READY_LIMIT).await?;
     scene.struck(1);
-    scene.figure("replica took over after", format!("{:.1} s", began.elapsed().as_secs_f64()));
+    scene.figure("replica took over after", &format!("{:.1} s", began.elapsed().as_secs_f64()));
     Ok(())
 }
 

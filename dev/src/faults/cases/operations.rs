@@ -28,7 +28,7 @@ const OPERATOR: &str = "olivia";
 /// Orders accepted in one phase.
 const ORDERS: u64 = 40;
 /// The operator's call dies before this step: some buckets are done, some are not.
-const FREEZE_DIES_AT: u32 = 2;
+const FREEZE_DIES_AT: u32 = 3;
 /// How long nothing may be sold after a freeze.
 const FROZEN: Duration = Duration::from_secs(1);
 /// Changes of the configuration while it is in use, and the pause in between.

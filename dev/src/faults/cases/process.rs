@@ -141,6 +141,7 @@ fn set_up(setup: &mut Setup, step: &Step) {
             setup.skus = vec!["a"];
         }
         Occasion::TooMuch => {
+            setup.breaks_sums = true;
             setup.units = 60;
             setup.reconcile_every = None;
         }

@@ -123,7 +123,7 @@ async fn eviction(scene: &mut Scene) -> Result<(), StartError> {
     let evicted = info.lines().find_map(|line| line.strip_prefix("evicted_keys:"));
     let evicted = evicted.and_then(|count| count.trim().parse().ok()).unwrap_or(0);
     scene.struck(evicted);
-    scene.figure("keys evicted", evicted);
+    scene.figure("keys evicted", &evicted);
     Ok(())
 }
 

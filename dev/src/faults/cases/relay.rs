@@ -66,7 +66,7 @@ async fn duplicates(scene: &mut Scene) -> Result<(), StartError> {
     scene.end().await?;
     let repeated = scene.stage.stack.fulfilment.arrived().repeated;
     scene.struck(repeated);
-    scene.figure("events repeated", repeated);
+    scene.figure("events repeated", &repeated);
     Ok(())
 }
 
@@ -85,7 +85,7 @@ async fn poison(scene: &mut Scene) -> Result<(), StartError> {
     scene.end().await?;
     let [_, dead] = scene.stage.stack.dead_letters().await?;
     scene.struck(dead);
-    scene.figure("dead letters", dead);
+    scene.figure("dead letters", &dead);
     Ok(())
 }
 
@@ -96,7 +96,8 @@ async fn audit_fails(scene: &mut Scene) -> Result<(), StartError> {
     tokio::time::sleep(PHASE).await;
     scene.struck(control.strikes());
     control.clear();
-    failed_batches(scene)
+    failed_batches(scene);
+    Ok(())
 }
 
 async fn queue_fails(scene: &mut Scene) -> Result<(), StartError> {
@@ -106,11 +107,11 @@ async fn queue_fails(scene: &mut Scene) -> Result<(), StartError> {
     tokio::time::sleep(PHASE).await;
     scene.struck(control.strikes());
     control.clear();
-    failed_batches(scene)
+    failed_batches(scene);
+    Ok(())
 }
 
-fn failed_batches(scene: &mut Scene) -> Result<(), StartError> {
+fn failed_batches(scene: &mut Scene) {
     let failures = scene.stage.stack.stream.failures.load(Ordering::Relaxed);
     scene.claim("batches failed and came again", failures > 0, format!("{failures} batches"));
-    Ok(())
 }

@@ -73,7 +73,7 @@ async fn dies(scene: &mut Scene) -> Result<(), StartError> {
             break;
         }
         let step = scene.rng.u32(..STEPS);
-        if step % 3 == 0 {
+        if step.is_multiple_of(3) {
             lose(scene, u16::try_from(death)? % scene.setup.buckets).await?;
         }
         let strike = if scene.rng.bool() { Strike::CrashAfter } else { Strike::CrashBefore };
@@ -88,7 +88,7 @@ async fn dies(scene: &mut Scene) -> Result<(), StartError> {
         let _ = run.run(Instant::now() + RUN_LIMIT).await;
         died += u64::from(saboteur.is_dead());
     }
-    scene.figure("runs that died", died);
+    scene.figure("runs that died", &died);
     scene.claim("runs died half way", died >= DEATHS_MIN, format!("{died} runs"));
     scene.stage.start_schedule(PAUSE);
     Ok(())
