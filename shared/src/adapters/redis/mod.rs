@@ -3,8 +3,10 @@
 
 mod call;
 mod fault;
+mod feed;
 pub mod keys;
 mod link;
+mod lock;
 mod order_gate;
 mod script;
 mod scripts;
