@@ -3,6 +3,7 @@
 pub mod activity_cache;
 pub mod admin;
 pub mod fill_order;
+pub mod findings;
 pub mod issue_token;
 pub mod lease;
 pub mod place_order;

@@ -27,7 +27,7 @@ pub const FINDINGS_MAX: usize = 2_000;
 /// How long findings are kept, in milliseconds (seven days).
 pub const FINDINGS_LIFE_MS: i64 = 7 * 86_400_000;
 /// How long what was seen of a bucket is kept after its keys are gone, in milliseconds.
-const SEEN_LIFE_MS: i64 = 86_400_000;
+const SEEN_LIFE_MS: i64 = 7 * 86_400_000;
 
 /// How a pass went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

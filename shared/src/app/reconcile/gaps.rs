@@ -5,7 +5,7 @@
 use super::{
     activity::ActivityPass,
     report::Difference,
-    state::{Pass, PassKind, SkuSeen},
+    state::{BucketSeen, Pass, PassKind, SkuSeen},
 };
 use crate::{
     domain::{
@@ -81,6 +81,23 @@ where
             self.fill(pass, item, seen, &gap).await?;
         }
         Ok(settled)
+    }
+
+    /// The trails of an activity that is over; answers whether all are whole.
+    pub(super) async fn last_trails(&mut self) -> Result<bool, Fault> {
+        let mut pass = Pass::new(PassKind::Full, self.clock.now(), None);
+        let mut whole = true;
+        for bucket in self.activity.buckets.all() {
+            let job = BucketSeen::job(self.activity, bucket);
+            let seen = BucketSeen::read(self.store.progress(&job).await?.as_ref()).unwrap_or_default();
+            for item in self.store.bucket_stock(self.activity, bucket).await? {
+                let mut seen = seen.skus.get(&item.sku).copied().unwrap_or_default();
+                self.trail(&mut pass, &item, &mut seen, false).await?;
+                whole &= seen.rows >= item.version;
+            }
+        }
+        self.keep_findings(pass.started_at).await?;
+        Ok(whole)
     }
 
     /// Whether each row begins where the one before it ended; answers false at a gap that has to stay open

@@ -11,12 +11,17 @@ mod report;
 mod state;
 mod sums;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use self::activity::{ActivityPass, Went};
+use self::{
+    activity::{ActivityPass, Went},
+    gaps::STREAM_LIFE_MS,
+};
 pub use self::{
+    activity::{FINDINGS_LIFE_MS, FINDINGS_MAX},
+    gaps::GAP_GRACE_MS,
     report::{Found, REPORTED_MAX, Report},
     state::{FULL_EVERY_MS, JobState, OVERLAP_MS, Pass, PassEnded, PassKind},
 };
@@ -177,23 +182,12 @@ where
                 return None;
             }
         };
-        let mut pass = ActivityPass {
-            store: &self.store,
-            gate: &self.gate,
-            clock: &self.clock,
-            activity,
-            fence,
-            deadline,
-            pages: 0,
-            job: JobState::read(cursor.as_ref()),
-            rows: Vec::new(),
-            counts: std::collections::BTreeMap::new(),
-            kept: 0,
-            pages_kept: 0,
-            report,
-        };
+        let mut pass = self.pass(activity, fence, cursor.as_ref(), deadline, report);
         match Box::pin(pass.run(kind)).await {
-            Ok(went) => Some(went),
+            Ok(went) => {
+                pass.report.superseded += u32::from(went == Went::Superseded);
+                Some(went)
+            }
             Err(fault) => {
                 pass.report.fault("activity", &fault);
                 None
@@ -201,14 +195,52 @@ where
         }
     }
 
-    /// What is over for good is listed no more.
+    /// What is over for good is listed no more: its keys are gone, and no audit row can come any more, or is
+    /// missing.
     async fn archive(&self, activity: &Activity, report: &mut Report) {
-        if self.clock.now() < activity.stock_keys_expire_at() {
+        let over = activity.stock_keys_expire_at().plus_ms(STREAM_LIFE_MS);
+        if self.clock.now() < over {
             return;
         }
-        match self.store.archive(activity).await {
+        let turn = self.store.take_turn(&JobState::job(&activity.id)).await;
+        let archived = match turn {
+            Err(fault) => Err(fault),
+            Ok((fence, cursor)) => {
+                let mut pass = self.pass(activity, fence, cursor.as_ref(), Instant::now(), report);
+                match Box::pin(pass.last_trails()).await {
+                    Ok(true) => self.store.archive(activity).await,
+                    unfinished => unfinished,
+                }
+            }
+        };
+        match archived {
             Ok(archived) => tracing::info!(activity = %activity.id, archived, "archive"),
             Err(fault) => report.fault("archive", &fault),
+        }
+    }
+
+    fn pass<'a>(
+        &'a self,
+        activity: &'a Activity,
+        fence: Fence,
+        cursor: Option<&Cursor>,
+        deadline: Instant,
+        report: &'a mut Report,
+    ) -> ActivityPass<'a, D, G, C> {
+        ActivityPass {
+            store: &self.store,
+            gate: &self.gate,
+            clock: &self.clock,
+            activity,
+            fence,
+            deadline,
+            pages: 0,
+            job: JobState::read(cursor),
+            rows: Vec::new(),
+            counts: BTreeMap::new(),
+            kept: 0,
+            pages_kept: 0,
+            report,
         }
     }
 }

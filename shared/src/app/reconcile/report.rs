@@ -32,6 +32,8 @@ pub struct Report {
     pub faults: u32,
     /// Activities that another run was at.
     pub busy: u32,
+    /// Activities that a later run took over.
+    pub superseded: u32,
     /// False when the budget ended first: the next run goes on where this one stopped.
     pub complete: bool,
 }
