@@ -34,7 +34,7 @@ async fn what_changed_is_found_without_comparing_everything() {
 async fn a_deduction_that_was_on_its_way_is_looked_at_again() {
     let world = World::start().await;
     let missing = world.deduct("missing").await;
-    world.order("behind it in the ledger").await;
+    world.order(&world.neighbour(&missing)).await;
     let report = world.reconcile(NOW).await;
     assert!(report.findings.is_empty() && report.full_buckets == 0, "{report:?}");
     let report = world.reconcile(LATER).await;
@@ -87,7 +87,8 @@ async fn a_ledger_that_does_not_reach_back_makes_the_bucket_compared_wholly() {
     let missing = world.deduct("missing").await;
     let keys = world.keys(missing.home);
     world.redis::<()>(redis::cmd("DEL").arg(&keys.ledger)).await;
-    world.order("makes a new ledger").await;
+    // It makes a new ledger.
+    world.order(&world.neighbour(&missing)).await;
     let report = world.reconcile(LATER).await;
     assert_eq!((found(&report), report.full_buckets), (vec![(Finding::OrderMissing, 1)], 1));
 }

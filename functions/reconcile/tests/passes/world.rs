@@ -89,6 +89,12 @@ impl World {
         findings.read(&self.activity.id).await.unwrap().unwrap()
     }
 
+    /// Another buyer of the same home.
+    pub fn neighbour(&self, of: &Placement) -> String {
+        let home = |name: &String| BuyerId::parse(name).unwrap().home(self.activity.buckets);
+        (0..1_000).map(|n| format!("neighbour{n}")).find(|name| home(name) == of.home).unwrap()
+    }
+
     pub fn placement(&self, buyer: &str) -> Placement {
         let buyer = BuyerId::parse(buyer).unwrap();
         let cart = Cart::new([(sku(), Quantity::new(1).unwrap())]).unwrap();
