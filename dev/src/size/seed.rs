@@ -29,7 +29,9 @@ use crate::stack::StartError;
 /// Items of one `BatchWriteItem`, by the service.
 const BATCH: usize = 25;
 /// Batches under way at once.
-const PARALLEL: usize = 8;
+const PARALLEL: usize = 2;
+/// How often a batch is written: the local server may not answer in time when the machine is busy.
+const TRIES: usize = 10;
 /// How old all of it is, in milliseconds: past every grace.
 const AGE_MS: i64 = 600_000;
 /// One order in so many has each kind of difference.
@@ -252,9 +254,19 @@ async fn write_items(backend: &Backend, items: Vec<Item>) -> Result<(), StartErr
                 Ok(WriteRequest::builder().put_request(put).build())
             });
             let puts = puts.collect::<Result<Vec<_>, aws_sdk_dynamodb::error::BuildError>>()?;
-            let wrote = client.batch_write_item().request_items(&backend.sdk.tables.table, puts).send().await?;
-            let left = wrote.unprocessed_items.unwrap_or_default();
-            if left.is_empty() { Ok::<_, StartError>(()) } else { Err("not all items were written".into()) }
+            let mut tried = 0;
+            loop {
+                tried += 1;
+                let write = client.batch_write_item().request_items(&backend.sdk.tables.table, puts.clone());
+                match write.send().await {
+                    Ok(wrote) if wrote.unprocessed_items().is_none_or(std::collections::HashMap::is_empty) => {
+                        return Ok::<_, StartError>(());
+                    }
+                    Err(error) if tried == TRIES => return Err(error.into()),
+                    _ if tried == TRIES => return Err("not all items were written".into()),
+                    _ => {}
+                }
+            }
         })
         .buffer_unordered(PARALLEL)
         .try_collect::<Vec<()>>()

@@ -9,6 +9,7 @@ mod faults;
 mod listing;
 mod lives;
 mod lock;
+mod memory;
 mod parts;
 mod place;
 mod random;
