@@ -257,8 +257,8 @@ async fn write_items(backend: &Backend, items: Vec<Item>) -> Result<(), StartErr
             let mut tried = 0;
             loop {
                 tried += 1;
-                let write = client.batch_write_item().request_items(&backend.sdk.tables.table, puts.clone());
-                match write.send().await {
+                let request = client.batch_write_item().request_items(&backend.sdk.tables.table, puts.clone());
+                match request.send().await {
                     Ok(wrote) if wrote.unprocessed_items().is_none_or(std::collections::HashMap::is_empty) => {
                         return Ok::<_, StartError>(());
                     }

@@ -114,8 +114,8 @@ mod tests {
     #[test]
     fn f32_a_lease_has_its_unit_in_its_type_and_a_mistaken_one_is_no_lock_for_hours() {
         assert_eq!(Lease::new(Duration::from_secs(30)).as_ms(), 30_000);
-        // `EX 30000` for `PX 30000`: the mistake that held a lock for eight hours.
-        assert_eq!(Lease::new(Duration::from_secs(30_000)).duration(), LEASE_MAX);
+        // `EX 30000` for `PX 30000`: the mistake that held a lock for 500 minutes.
+        assert_eq!(Lease::new(Duration::from_mins(500)).duration(), LEASE_MAX);
         assert_eq!(Lease::new(Duration::ZERO).duration(), LEASE_MIN);
         assert_eq!(Lease::new(Duration::from_secs(30)).renew_every(), Duration::from_secs(10));
     }

@@ -83,13 +83,12 @@ impl ChangeFeed for Gate {
                 .iter()
                 .zip(&fields)
                 .map(|(placement, fields)| {
-                    let counted = fields.iter().fold(!fields.is_empty(), |all, _| {
+                    fields.iter().fold(!fields.is_empty(), |all, _| {
                         // A mark that cannot be read counts nobody; the look at the single order tells why.
                         let mark = texts.next().and_then(Option::as_deref);
                         let orders = mark.and_then(|mark| marked_orders(mark).ok()).unwrap_or_default();
                         orders.contains(&placement.order_no) && all
-                    });
-                    counted
+                    })
                 })
                 .collect())
         };
