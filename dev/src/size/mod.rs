@@ -45,6 +45,8 @@ pub struct Passed {
     pub faults: u32,
     /// Most memory that a run's process had, in KB.
     pub peak_kb: u64,
+    /// The longest that one bucket took.
+    pub slowest_bucket_ms: u64,
 }
 
 /// What was measured.
@@ -81,12 +83,13 @@ impl Measured {
     pub fn text(&self) -> String {
         let pass = |name: &str, passed: &Passed| {
             format!(
-                "  {name:<12} {:>7.1} s in {} runs, {} compared, {} buckets wholly, peak memory {} MB\n    found {:?}, {} \
+                "  {name:<12} {:>7.1} s in {} runs, {} compared, {} buckets wholly, the slowest in {} ms, peak memory {} MB\n    found {:?}, {} \
                  faults\n",
                 passed.seconds,
                 passed.runs,
                 passed.compared,
                 passed.full_buckets,
+                passed.slowest_bucket_ms,
                 passed.peak_kb / 1_024,
                 passed.found,
                 passed.faults
@@ -180,6 +183,7 @@ fn merge(passed: &mut Passed, done: Done) {
     passed.compared += done.compared;
     passed.full_buckets += done.full_buckets;
     passed.faults += done.faults;
+    passed.slowest_bucket_ms = passed.slowest_bucket_ms.max(done.slowest_bucket_ms);
     passed.peak_kb = passed.peak_kb.max(done.peak_kb);
     for (kind, (count, repaired)) in done.found {
         let found = passed.found.entry(kind).or_default();

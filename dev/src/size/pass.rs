@@ -27,6 +27,7 @@ pub struct Done {
     pub found: BTreeMap<Finding, (u64, u64)>,
     pub faults: u32,
     pub peak_kb: u64,
+    pub slowest_bucket_ms: u64,
 }
 
 struct Ahead(i64);
@@ -66,6 +67,7 @@ pub async fn run_pass(options: SizePass) -> Result<Done, StartError> {
         found: report.findings.into_iter().map(|(kind, found)| (kind, (found.count, found.repaired))).collect(),
         faults: report.faults + report.busy,
         peak_kb: peak_kb(),
+        slowest_bucket_ms: report.slowest_bucket_ms,
     })
 }
 

@@ -60,7 +60,7 @@ impl<G: LockGate> Locking<'_, G> {
     }
 
     async fn keep_renewing(&self, owner: &LockOwner) -> std::convert::Infallible {
-        loop {
+        for _ in 0..self.renewals_max {
             tokio::time::sleep(self.lease.renew_every()).await;
             match self.gate.renew(&self.name, owner, self.lease).await {
                 Ok(Still::Own) => {}

@@ -121,7 +121,11 @@ where
         let first = pass.bucket;
         for bucket in self.activity.buckets.all().filter(|bucket| bucket.get() >= first) {
             pass.bucket = bucket.get();
-            match self.bucket(pass, bucket).await {
+            let began = Instant::now();
+            let went = self.bucket(pass, bucket).await;
+            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.report.slowest_bucket_ms = self.report.slowest_bucket_ms.max(took_ms);
+            match went {
                 Ok(BucketWent::Through) => {}
                 Ok(BucketWent::Stopped | BucketWent::NeedsFull) => return Ok(Went::Stopped),
                 Err(fault) => {

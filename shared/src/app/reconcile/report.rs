@@ -25,6 +25,8 @@ pub struct Report {
     pub buckets: u32,
     /// Buckets of which every order and record was compared, not only what changed.
     pub full_buckets: u32,
+    /// The longest that one bucket took, in milliseconds: what a lease is measured by.
+    pub slowest_bucket_ms: u64,
     /// Orders and records compared.
     pub compared: u64,
     pub findings: BTreeMap<Finding, Found>,
