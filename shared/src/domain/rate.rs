@@ -5,8 +5,8 @@ use super::time::UnixMillis;
 /// A share that was not asked for so long begins anew: the processes have been idle, and their credits
 /// must not add up to a burst.
 const IDLE_MS: i64 = 60_000;
-/// A process may save up what its share gives in this part of a second, and one order at least.
-const BURST_PARTS: f64 = 10.0;
+/// A process may save up what its share gives in this time, and one order at least.
+const BURST_MS: i64 = 100;
 
 /// So many a second, over all processes together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,39 +22,37 @@ pub struct SharedRate {
 /// would let through a thousand at once; with half a credit each, all of them at the same moment.
 #[derive(Clone, Debug)]
 pub struct Share {
-    per_ms: f64,
-    capacity: f64,
-    credit: f64,
+    /// Credit earned per millisecond.
+    per_ms: i64,
+    capacity: i64,
+    credit: i64,
     asked_at: Option<UnixMillis>,
 }
+
+/// Credit that one admission costs. Whole numbers, so that a share adds up exactly.
+const COST: i64 = 1_000_000_000;
 
 impl Share {
     #[must_use]
     pub fn new(rate: SharedRate) -> Self {
-        let per_second = f64::from(rate.per_second) / f64::from(rate.processes.max(1));
-        Self {
-            per_ms: per_second / 1_000.0,
-            capacity: (per_second / BURST_PARTS).max(1.0),
-            credit: 0.0,
-            asked_at: None,
-        }
+        let per_ms = i64::from(rate.per_second) * (COST / 1_000) / i64::from(rate.processes.max(1));
+        Self { per_ms, capacity: (per_ms * BURST_MS).max(COST), credit: 0, asked_at: None }
     }
 
     /// Whether one more may pass now. `phase` is random, from 0 to below 1.
     pub fn take(&mut self, now: UnixMillis, phase: f64) -> bool {
         match self.asked_at.map(|asked_at| now.since_ms(asked_at)) {
+            // A clock that was set back gives nothing.
             Some(passed_ms) if passed_ms < IDLE_MS => {
-                // A clock that was set back gives nothing.
-                #[allow(clippy::cast_precision_loss)] // below a minute
-                let earned = passed_ms.max(0) as f64 * self.per_ms;
-                self.credit = (self.credit + earned).min(self.capacity);
+                self.credit = (self.credit + passed_ms.max(0) * self.per_ms).min(self.capacity);
             }
-            _ => self.credit = phase * self.capacity,
+            #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)] // a random number
+            _ => self.credit = (phase * self.capacity as f64) as i64,
         }
         self.asked_at = Some(now);
-        let passes = self.credit >= 1.0;
+        let passes = self.credit >= COST;
         if passes {
-            self.credit -= 1.0;
+            self.credit -= COST;
         }
         passes
     }
@@ -91,7 +89,7 @@ mod tests {
             let passed = f64::from(admitted(SharedRate { per_second, processes }, processes, seconds, every_ms, seed));
             #[allow(clippy::cast_precision_loss)]
             let allowed = f64::from(per_second) * seconds as f64;
-            let burst = 1.0 + f64::from(per_second) / BURST_PARTS;
+            let burst = 1.0 + f64::from(per_second) / 10.0;
             let spread = 6.0 * f64::from(processes).sqrt() / 3.5;
             prop_assert!(passed <= allowed + burst + spread, "{passed} of {allowed}");
         }
