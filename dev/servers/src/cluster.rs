@@ -75,6 +75,17 @@ impl RedisCluster {
         self.kill_primary(index);
     }
 
+    /// Suspends the `index`th primary and, before it, its replica, with SIGSTOP.
+    ///
+    /// # Errors
+    /// When one of them is stopped.
+    pub fn pause_shard(&self, index: usize) -> io::Result<()> {
+        for node in self.nodes.iter().skip(index).step_by(SLOTS.len()).collect::<Vec<_>>().into_iter().rev() {
+            node.pause()?;
+        }
+        Ok(())
+    }
+
     /// Waits until all running nodes have taken a killed one for failed.
     ///
     /// # Errors

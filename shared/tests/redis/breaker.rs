@@ -135,9 +135,9 @@ async fn a_server_that_takes_no_orders_opens_it() {
     }
 }
 
-/// One silent node of a cluster: its slots are not asked any more, those of others answer all the while.
+/// One dead node of a cluster: its slots are not asked any more, those of others answer all the while.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_node_of_a_cluster_leaves_the_other_slots_alone() {
+async fn a_dead_node_of_a_cluster_leaves_the_other_slots_alone() {
     let mut servers = RedisCluster::start().await.unwrap();
     servers.serve_partly().await.unwrap();
     let gate = Gate::new(Some(config(servers.urls(), true, DEADLINE_MS)));
@@ -178,5 +178,38 @@ async fn a_silent_node_of_a_cluster_leaves_the_other_slots_alone() {
     for sale in &sales {
         // Any answer: the revived node has nothing.
         let _ = until_closed(&gate, sale).await;
+    }
+}
+
+/// A node that hangs: whoever meets it waits once or twice, and nobody else does. The connections to the
+/// other nodes are not given up with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hanging_node_of_a_cluster_does_not_hold_up_calls_to_the_others() {
+    let servers = RedisCluster::start().await.unwrap();
+    servers.serve_partly().await.unwrap();
+    let mut sales = Vec::new();
+    for _ in 0..12 {
+        sales.push(preheated(servers.urls(), true).await);
+    }
+    // Long enough for a busy machine, and short enough to meet the node often.
+    let gate = Gate::new(Some(config(servers.urls(), true, 250)));
+    let mut well = Vec::new();
+    for sale in &sales {
+        assert!(place(&gate, sale, 1).await.is_ok());
+    }
+    servers.pause_shard(2).unwrap();
+    for sale in &sales {
+        if place(&gate, sale, 2).await.is_ok() {
+            well.push(sale);
+        }
+    }
+    assert!(!well.is_empty() && well.len() < sales.len());
+    for token in 10..40 {
+        // The others meet the node again and again: as probes, and each gives its connection up.
+        futures_util::future::join_all(sales.iter().map(|sale| place(&gate, sale, token))).await;
+        for sale in &well {
+            let answer = place(&gate, sale, token).await;
+            assert!(answer.is_ok(), "{token}: {}", answer.unwrap_err().chain());
+        }
     }
 }
