@@ -18,8 +18,7 @@ where
     M: Messages,
     C: Clock,
 {
-    /// The same transaction without Redis, at the bounded rate. The order number keeps it single: what an
-    /// earlier call stored is told, and whatever Redis may hold of it is settled by name afterwards.
+    /// A submission whose home bucket does not answer, or has lost its memory.
     pub(super) async fn place_past_gate(
         &self,
         activity: &Activity,
@@ -27,9 +26,27 @@ where
         cause: &Fault,
     ) -> Result<Placed, Fault> {
         let now = self.clock.now();
-        if let Some(refusal) = outside_window(activity, now) {
-            return self.tell_stored(placement, refusal).await;
+        match outside_window(activity, now) {
+            None => self.go_past_gate(activity, placement, cause).await,
+            Some(Refusal::Ended) if self.admission.may_pass(now) => {
+                // Redis may hold an earlier call of it, which a later one would go on with: claim first.
+                self.give_up(activity, placement, &[], Refusal::Ended).await
+            }
+            Some(Refusal::Ended) => Ok(refused(Refusal::Limited)),
+            Some(refusal) => self.tell_stored(placement, refusal).await,
         }
+    }
+
+    /// The same transaction without Redis, at the bounded rate. The order number keeps it single: what an
+    /// earlier call stored is told, and whatever Redis may hold of it is settled by name afterwards. The
+    /// window is not looked at: it was, or the submission was admitted in time.
+    pub(super) async fn go_past_gate(
+        &self,
+        activity: &Activity,
+        placement: &Placement,
+        cause: &Fault,
+    ) -> Result<Placed, Fault> {
+        let now = self.clock.now();
         if !self.admission.may_pass(now) {
             return Ok(refused(Refusal::Limited));
         }

@@ -156,7 +156,7 @@ where
                 match Filling::new(&self.gate, &activity, &placement).after_short(&free).await {
                     Ok(Ok(filled)) => self.go_on(subject, filled).await,
                     Ok(Err(other)) => self.answer(subject, other).await,
-                    Err(fault) => self.place_past_gate(&activity, &placement, &fault).await,
+                    Err(fault) => self.go_past_gate(&activity, &placement, &fault).await,
                 }
             }
             other => self.answer(subject, other).await,
@@ -173,6 +173,9 @@ where
         let refusal = match answer {
             PlaceAnswer::Replayed(record) => return self.resume(subject, *record).await,
             PlaceAnswer::GivenBack => return self.tell_stored(placement, Refusal::OrderAborted).await,
+            PlaceAnswer::MemoryLost if self.clock.now() >= activity.window.ends_at => {
+                return self.tell_stored(placement, Refusal::Ended).await;
+            }
             PlaceAnswer::MemoryLost => {
                 let fault = Fault::not_applied("place_order", "the bucket's memory is lost");
                 return self.place_past_gate(activity, placement, &fault).await;
@@ -219,7 +222,7 @@ where
             .collect();
         match Filling::new(&self.gate, activity, &placement).with_home(&held).await {
             Ok(filled) => self.go_on(Subject { placement: &placement, ..subject }, filled).await,
-            Err(fault) => self.place_past_gate(activity, &placement, &fault).await,
+            Err(fault) => self.go_past_gate(activity, &placement, &fault).await,
         }
     }
 
@@ -231,7 +234,7 @@ where
             // Buckets that could not be looked into may have stock: the database knows.
             Filled::NothingWritten(Refusal::Unavailable) | Filled::StillHeld { refusal: Refusal::Unavailable, .. } => {
                 let fault = Fault::not_applied("fill order", "not every bucket could be looked into");
-                self.place_past_gate(activity, placement, &fault).await
+                self.go_past_gate(activity, placement, &fault).await
             }
             Filled::NothingWritten(refusal) => self.refuse(subject, refusal).await,
             Filled::StillHeld { refusal, buckets } => self.give_up(activity, placement, &buckets, refusal).await,

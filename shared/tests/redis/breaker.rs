@@ -1,6 +1,9 @@
 //! The breaker in front of real servers that stop, hang, refuse and return.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use holdfast::{
     adapters::redis::Gate,
@@ -64,6 +67,51 @@ async fn a_stopped_server_opens_it_and_a_probe_closes_it() {
     server.restart().await.unwrap();
     assert_eq!(until_closed(&gate, &sale).await, PlaceAnswer::MemoryLost);
     assert!(place(&gate, &sale, 2).await.is_ok(), "and stays closed");
+}
+
+/// What a function logs.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Once when it opens and once when it closes, however many calls there are and probes fail.
+#[tokio::test]
+async fn opening_and_closing_are_logged_once_each() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let count = |event: &str| String::from_utf8(lines.0.lock().unwrap().clone()).unwrap().matches(event).count();
+    let mut server = Redis::start(RedisOptions::default()).await.unwrap();
+    let sale = preheated(vec![server.url().to_owned()], false).await;
+    let gate = Gate::new(Some(config(vec![server.url().to_owned()], false, PATIENT_MS)));
+    for _ in 0..3 {
+        let _ = place(&gate, &sale, 1).await.unwrap();
+    }
+    server.stop_hard();
+    // Until two probes have failed: their interval doubles from a quarter of a second.
+    let mut sent = 0;
+    let deadline = Instant::now() + LIMIT;
+    while sent < 4 {
+        sent += u32::from(!is_open(&place(&gate, &sale, 1).await.unwrap_err()));
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!((count("breaker_open"), count("breaker_closed")), (1, 0));
+    server.restart().await.unwrap();
+    let _ = until_closed(&gate, &sale).await;
+    let _ = place(&gate, &sale, 1).await.unwrap();
+    assert_eq!((count("breaker_open"), count("breaker_closed")), (1, 1));
 }
 
 /// While it is open calls wait for nothing and send nothing.

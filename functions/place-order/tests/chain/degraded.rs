@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
+use holdfast::ports::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 use servers::{Fault, FaultKind};
 use tokio::time::Instant;
@@ -198,7 +199,7 @@ async fn freeze_and_window_hold_without_redis() {
             store: shop.backend.wiring.database.clone(),
             cache: shop.backend.wiring.cache.clone(),
             gate: shop.backend.wiring.gate.clone(),
-            clock: holdfast::ports::SystemClock,
+            clock: SystemClock,
         };
         let _ = admin.switch(&shop.activity.id, None, false, "olivia", "test").await.unwrap();
         let (status, body) = shop.order("alice", &shop.token("alice"), 1).await;
@@ -238,4 +239,26 @@ async fn redis_without_memory_is_passed_by() {
     let _: () = shop.redis(redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("0")).await;
     both_stores_agree(&shop).await;
     assert_eq!(shop.available().await, 7);
+}
+
+/// What Redis may hold of a submission could still become an order after the end: "ended" is claimed too.
+#[tokio::test]
+async fn after_the_end_a_refusal_past_redis_stays_one() {
+    let ends_at = SystemClock.now().plus_ms(2_000);
+    let shop = Shop::open_with(quick(), 10, &json!({"ends_at": ends_at})).await;
+    let token = shop.token("alice");
+    // Admitted in time, and not committed.
+    shop.backend.dynamodb.control().inject(Fault::standing("TransactWriteItems", FaultKind::Throttled));
+    assert_eq!(shop.order("alice", &token, 1).await.0, 503);
+    shop.backend.dynamodb.control().clear();
+    shop.backend.redis.as_ref().unwrap().pause().unwrap();
+    while SystemClock.now() < ends_at {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (status, body) = shop.order("alice", &token, 1).await;
+    assert_eq!((status, code(&body)), (410, "ended"));
+    shop.backend.redis.as_ref().unwrap().resume().unwrap();
+    assert_eq!(code(&shop.order_patiently("alice", &token).await.1), "order_aborted");
+    both_stores_agree(&shop).await;
+    assert_eq!(shop.available().await, 10);
 }
