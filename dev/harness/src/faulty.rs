@@ -21,9 +21,10 @@ use holdfast::{
         time::UnixMillis,
     },
     ports::{
-        Acquired, ActivityStore, BucketMark, BucketState, ChangeFeed, Claim, Commit, Cursor, Deducted, Fault,
-        LedgerEntry, LockGate, Look, Messages, OrderEvent, OrderGate, OrderStore, PlaceAnswer, PlaceCall, Preheated,
-        RecordPage, Restocked, Restored, RollBack, Saved, Still, StockGate, StockStore, SumCheck, Undone,
+        Acquired, ActivityStore, Admission, AdmissionStore, BucketMark, BucketState, ChangeFeed, Claim, Commit, Cursor,
+        Deducted, Fault, LedgerEntry, Limiting, LockGate, Look, Messages, OrderEvent, OrderGate, OrderStore,
+        PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked, Restored, RollBack, Saved, Still, StockGate,
+        StockStore, SumCheck, Undone,
     },
 };
 
@@ -117,6 +118,12 @@ struck! { OrderStore:
     orders(order_nos: &[OrderNo]) -> Vec<Stored>;
     buyer_orders(activity: &ActivityId, buyer: &BuyerId) -> Vec<OrderNo>;
     home_orders(activity: &ActivityId, bucket: Bucket, after: Option<&Cursor>) -> (Vec<OrderNo>, Option<Cursor>);
+}
+
+struck! { AdmissionStore:
+    admission() -> Admission;
+    note_bypass(until: UnixMillis) -> ();
+    limit_admission(limiting: &Limiting) -> ();
 }
 
 struck! { StockStore:

@@ -1,6 +1,7 @@
 //! What the use cases need from the world, as narrow traits. An adapter MUST keep each clause that its
 //! trait states; the tests in `tests/` hold every adapter to them.
 
+mod admission;
 mod clock;
 mod feed;
 mod findings;
@@ -9,6 +10,7 @@ mod lock;
 mod messages;
 mod store;
 
+pub use admission::{Admission, AdmissionStore, Backlog, Limiting};
 pub use clock::{Clock, SystemClock};
 pub use feed::{BucketMark, ChangeFeed, LedgerEntry};
 pub use findings::{Counted, FINDING_ROWS_MAX, FindingPage, FindingRow, FindingStore};

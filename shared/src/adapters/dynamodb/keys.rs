@@ -93,6 +93,11 @@ impl Key {
         Self::new(findings(activity), format!("{at:.3}#{bucket}#{fence}#{number:05}"))
     }
 
+    /// The state of admission.
+    pub fn admission() -> Self {
+        Self::new("P".to_owned(), "admission")
+    }
+
     /// A row of the audit table. An untracked change has its event in the key as well, so that it can
     /// neither hide nor replace the tracked change of that version.
     pub fn audit(item: String, version: u64, untracked_event: Option<&str>) -> Self {
