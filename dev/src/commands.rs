@@ -88,6 +88,33 @@ pub async fn soak(options: Soak) -> Result<bool, StartError> {
     }
 }
 
+/// Reconciles at size; answers whether exactly what was planted was found and repaired.
+///
+/// # Errors
+/// When a server does not start, or a pass does not end.
+pub async fn size(options: crate::args::Size) -> Result<bool, StartError> {
+    let size = crate::size::Size {
+        activities: options.activities,
+        orders: options.orders,
+        buckets: options.buckets,
+        run_time: Duration::from_millis(options.run_ms),
+        program: std::env::current_exe()?,
+    };
+    let measured = crate::size::run(&size).await?;
+    println!("{}", measured.text());
+    Ok(measured.holds())
+}
+
+/// One run of a reconciliation; prints what it did.
+///
+/// # Errors
+/// When a server does not answer.
+pub async fn size_pass(options: crate::args::SizePass) -> Result<(), StartError> {
+    let done = crate::size::run_pass(options).await?;
+    println!("{}", serde_json::to_string(&done)?);
+    Ok(())
+}
+
 async fn forget(stack: &Stack, settings: &Settings) -> Result<(), StartError> {
     for name in crate::sale::ACTIVITIES {
         stack.stores.forget_gate(&settings.activity(name)).await?;

@@ -18,6 +18,8 @@ async fn main() -> ExitCode {
         Command::Faults(faults) => Box::pin(commands::faults(faults)).await,
         Command::Soak(soak) => Box::pin(commands::soak(soak)).await,
         Command::Worker => Box::pin(dev::faults::worker::run()).await.map(|()| true),
+        Command::Size(size) => Box::pin(commands::size(size)).await,
+        Command::SizePass(pass) => Box::pin(commands::size_pass(pass)).await.map(|()| true),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -34,6 +36,8 @@ async fn main() -> ExitCode {
 fn start_log(cli: &Cli) {
     let quiet = match cli.command {
         Command::Serve(_) => "info",
+        // Repairs by the thousand are its purpose.
+        Command::Size(_) | Command::SizePass(_) => "off",
         Command::Sale(_) => "error",
         // Everything breaks on purpose.
         Command::Faults(_) | Command::Soak(_) | Command::Worker => "off",

@@ -110,7 +110,7 @@ impl Backend {
 }
 
 impl Clients {
-    /// The clients of a process, at these servers.
+    /// Clients of servers that run already.
     pub async fn new(dynamodb_endpoint: &str, sqs_endpoint: &str) -> Self {
         let config = aws::loader()
             .region(Region::from_static("eu-west-1"))

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use holdfast::adapters::{dynamodb::Database, redis::Gate, sqs::Queues};
-use holdfast::app::issue_token::{IssueToken, Issued};
+use holdfast::app::admission::AdmissionControl;
+use holdfast::app::issue_token::{IssueToken, Issued, LocalCounts};
 use holdfast::app::place_order::{PlaceOrder, Placed, Refusal, Submission};
 use holdfast::domain::cart::Cart;
 use holdfast::domain::ids::Sku;
@@ -51,11 +52,24 @@ type Issue = IssueToken<Database, Gate, Skewed>;
 /// A process of the deployment with this clock.
 #[must_use]
 pub fn functions(wiring: &Wiring, keys: &Arc<TokenKeys>, clock: Skewed) -> Functions {
-    let Wiring { gate, database, queues, cache } = wiring.clone();
-    let issue: Arc<Issue> =
-        Arc::new(IssueToken { cache: cache.clone(), gate: gate.clone(), clock, keys: Arc::clone(keys) });
-    let place: Arc<Place> =
-        Arc::new(PlaceOrder { cache, store: database, gate, messages: queues, clock, keys: Arc::clone(keys) });
+    let Wiring { gate, database, queues, cache, degraded_rate, .. } = wiring.clone();
+    let admission = AdmissionControl::new(database.clone(), degraded_rate);
+    let issue: Arc<Issue> = Arc::new(IssueToken {
+        cache: cache.clone(),
+        gate: gate.clone(),
+        clock,
+        keys: Arc::clone(keys),
+        counts: LocalCounts::default(),
+    });
+    let place: Arc<Place> = Arc::new(PlaceOrder {
+        cache,
+        admission,
+        store: database,
+        gate,
+        messages: queues,
+        clock,
+        keys: Arc::clone(keys),
+    });
     Functions {
         issue_token: Arc::new(move |request| {
             let issue = Arc::clone(&issue);

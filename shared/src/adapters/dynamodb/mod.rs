@@ -1,10 +1,12 @@
 //! DynamoDB: orders, guards, stock, activities and progress in one table, the audit trail in its own.
 
 mod activities;
+mod admission;
 mod audit;
 mod calls;
 mod change;
 mod codec;
+mod findings;
 mod image;
 mod keys;
 mod orders;
