@@ -1,1 +1,3 @@
 //! The order protocol as a state machine.
+
+pub mod reference;
