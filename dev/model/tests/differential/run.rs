@@ -1,0 +1,104 @@
+//! How many scripts, with which seed, where failures are kept and how they are told.
+
+use std::{env, fmt, thread};
+
+use proptest::{
+    strategy::Strategy,
+    test_runner::{Config, FileFailurePersistence, RngSeed, TestCaseResult, TestError, TestRunner},
+};
+
+/// Scripts of the gate on one server, unless `HOLDFAST_CASES` says otherwise.
+const CASES: u32 = 2_400;
+/// Longest time that one script may be shrunk for, in milliseconds.
+const SHRINK_MAX_MS: u32 = 90_000;
+const SHRINK_ITERATIONS_MAX: u32 = 8_000;
+/// Each has a server of its own.
+const THREADS: u32 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Gate,
+    Cluster,
+    GateAtOnce,
+    Database,
+    DatabaseAtOnce,
+}
+
+impl Kind {
+    /// Scripts per hundred of the gate's.
+    const fn share(self) -> u32 {
+        match self {
+            Self::Gate => 100,
+            Self::Cluster => 10,
+            Self::GateAtOnce => 20,
+            Self::Database => 25,
+            Self::DatabaseAtOnce => 15,
+        }
+    }
+
+    const fn regressions(self) -> &'static str {
+        match self {
+            // The same scripts, whatever the topology.
+            Self::Gate | Self::Cluster => concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/gate.txt"),
+            Self::GateAtOnce => concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/gate_at_once.txt"),
+            Self::Database => concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/database.txt"),
+            Self::DatabaseAtOnce => concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/database_at_once.txt"),
+        }
+    }
+}
+
+fn from_env<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {text}")))
+}
+
+/// One thread's part of a run.
+pub struct Share {
+    pub kind: Kind,
+    pub seed: u64,
+    pub cases: u32,
+}
+
+/// Runs the scripts on a few threads, each with its share of the cases and its own seed.
+pub fn on_threads(kind: Kind, run: fn(&Share)) {
+    let total = from_env("HOLDFAST_CASES").unwrap_or(CASES) * kind.share() / 100;
+    let seed: u64 = from_env("HOLDFAST_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
+    println!("{kind:?}: {total} scripts, HOLDFAST_SEED={seed}");
+    thread::scope(|scope| {
+        let shares = (0..THREADS).map(|thread| Share {
+            kind,
+            seed: seed + u64::from(thread),
+            cases: total.div_ceil(THREADS).max(1),
+        });
+        let running: Vec<_> = shares.map(|share| scope.spawn(move || run(&share))).collect();
+        for thread in running {
+            // The message was printed where it panicked; the test is told that it did.
+            thread.join().unwrap_or_else(|_| panic!("{kind:?}: the two differ, see above"));
+        }
+    });
+}
+
+impl Share {
+    /// Tries the kept failures, then new scripts; a script that fails is shrunk and told.
+    pub fn check<S>(&self, scripts: &S, test: impl Fn(S::Value) -> TestCaseResult)
+    where
+        S: Strategy,
+        S::Value: fmt::Display,
+    {
+        let mut runner = TestRunner::new(Config {
+            cases: self.cases,
+            failure_persistence: Some(Box::new(FileFailurePersistence::Direct(self.kind.regressions()))),
+            max_shrink_time: SHRINK_MAX_MS,
+            max_shrink_iters: SHRINK_ITERATIONS_MAX,
+            rng_seed: RngSeed::Fixed(self.seed),
+            ..Config::default()
+        });
+        match runner.run(scripts, test) {
+            Ok(()) => {}
+            Err(TestError::Fail(reason, script)) => {
+                panic!("{:?}, HOLDFAST_SEED={}:\n{script}{}", self.kind, self.seed, reason.message());
+            }
+            Err(TestError::Abort(reason)) => panic!("{:?} was given up: {}", self.kind, reason.message()),
+        }
+    }
+}
