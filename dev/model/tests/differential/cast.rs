@@ -64,6 +64,11 @@ pub fn unit_text(sku: u8, units: Units) -> String {
     format!("{units}{}", ["a", "b", "c"][usize::from(sku)])
 }
 
+pub fn part_list(parts: &[Part]) -> String {
+    let one = |part: &Part| format!("{}@{}", unit_text(part.sku.0, part.units), part.bucket.0);
+    parts.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
 pub const fn buyer_of(order: u8) -> Buyer {
     Buyer(if order < FILLERS_FROM { order % BUYERS } else { (order - FILLERS_FROM) / FILLERS_MAX })
 }

@@ -60,7 +60,7 @@ pub struct Share {
 }
 
 /// Runs the scripts on a few threads, each with its share of the cases and its own seed.
-pub fn on_threads(kind: Kind, run: fn(&Share)) {
+pub fn on_threads(kind: Kind, run: fn(&Share) -> Result<(), String>) {
     let total = from_env("HOLDFAST_CASES").unwrap_or(CASES) * kind.share() / 100;
     let seed: u64 = from_env("HOLDFAST_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
     println!("{kind:?}: {total} scripts, HOLDFAST_SEED={seed}");
@@ -72,15 +72,14 @@ pub fn on_threads(kind: Kind, run: fn(&Share)) {
         });
         let running: Vec<_> = shares.map(|share| scope.spawn(move || run(&share))).collect();
         for thread in running {
-            // The message was printed where it panicked; the test is told that it did.
-            thread.join().unwrap_or_else(|_| panic!("{kind:?}: the two differ, see above"));
+            thread.join().unwrap().unwrap_or_else(|differs| panic!("{differs}"));
         }
     });
 }
 
 impl Share {
     /// Tries the kept failures, then new scripts; a script that fails is shrunk and told.
-    pub fn check<S>(&self, scripts: &S, test: impl Fn(S::Value) -> TestCaseResult)
+    pub fn check<S>(&self, scripts: &S, test: impl Fn(S::Value) -> TestCaseResult) -> Result<(), String>
     where
         S: Strategy,
         S::Value: fmt::Display,
@@ -93,12 +92,31 @@ impl Share {
             rng_seed: RngSeed::Fixed(self.seed),
             ..Config::default()
         });
-        match runner.run(scripts, test) {
-            Ok(()) => {}
-            Err(TestError::Fail(reason, script)) => {
-                panic!("{:?}, HOLDFAST_SEED={}:\n{script}{}", self.kind, self.seed, reason.message());
+        runner.run(scripts, test).map_err(|error| match error {
+            TestError::Fail(reason, script) => {
+                format!("{:?}, HOLDFAST_SEED={}:\n{script}{}", self.kind, self.seed, reason.message())
             }
-            Err(TestError::Abort(reason)) => panic!("{:?} was given up: {}", self.kind, reason.message()),
+            TestError::Abort(reason) => format!("{:?} was given up: {}", self.kind, reason.message()),
+        })
+    }
+}
+
+pub fn unlike(real: &dyn fmt::Debug, expected: &dyn fmt::Debug) -> String {
+    format!("  real:      {real:?}\n  reference: {expected:?}")
+}
+
+/// Every order of so many things.
+pub fn permutations(count: usize) -> Vec<Vec<usize>> {
+    if count == 0 {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for shorter in permutations(count - 1) {
+        for place in 0..=shorter.len() {
+            let mut order = shorter.clone();
+            order.insert(place, count - 1);
+            all.push(order);
         }
     }
+    all
 }

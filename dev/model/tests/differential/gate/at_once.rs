@@ -14,22 +14,7 @@ use super::{
     operation::Operation,
     stage::Stage,
 };
-
-/// Every order of so many things.
-pub fn orders(count: usize) -> Vec<Vec<usize>> {
-    if count == 0 {
-        return vec![Vec::new()];
-    }
-    let mut all = Vec::new();
-    for shorter in orders(count - 1) {
-        for place in 0..=shorter.len() {
-            let mut order = shorter.clone();
-            order.insert(place, count - 1);
-            all.push(order);
-        }
-    }
-    all
-}
+use crate::run::permutations;
 
 pub async fn group(stage: &mut Stage<'_>, group: &[Operation]) -> Result<(), TestCaseError> {
     stage.step += 1;
@@ -44,7 +29,7 @@ pub async fn group(stage: &mut Stage<'_>, group: &[Operation]) -> Result<(), Tes
         return Err(TestCaseError::reject("a second of Redis's clock ended meanwhile"));
     }
     let mut tried = String::new();
-    for order in orders(group.len()) {
+    for order in permutations(group.len()) {
         let mut gates: Vec<Gate> = before.clone();
         let expected = order.iter().map(|at| (*at, expect(&stage.cast, &mut gates, &group[*at], stage.moments())));
         let expected: Vec<(usize, Answer)> = expected.collect();

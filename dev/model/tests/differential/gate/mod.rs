@@ -39,16 +39,16 @@ async fn play(server: &Server, script: &Script) -> Result<(), TestCaseError> {
 }
 
 /// One step after another.
-pub fn sequences(share: &Share) {
+pub fn sequences(share: &Share) -> Result<(), String> {
     let runtime = runtime();
     let server = runtime.block_on(server(share.kind));
-    share.check(&random::scripts(), |script| runtime.block_on(play(&server, &script)));
+    share.check(&random::scripts(), |script| runtime.block_on(play(&server, &script)))
 }
 
 /// A few steps, then several at once.
-pub fn groups(share: &Share) {
+pub fn groups(share: &Share) -> Result<(), String> {
     // Calls that run at once must not wait for one another here.
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     let server = runtime.block_on(server(share.kind));
-    share.check(&random::groups(), |script| runtime.block_on(play(&server, &script)));
+    share.check(&random::groups(), |script| runtime.block_on(play(&server, &script)))
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use holdfast::domain::limit::LimitScope;
 use model::reference::{Bucket, Buyer, OrderId, Part, Sku, Units, gate::Allotment};
 
-use crate::cast::{self, Submission, buyer_of, home_of, unit_text};
+use crate::cast::{self, Submission, buyer_of, home_of, part_list, unit_text};
 
 #[derive(Clone, PartialEq)]
 pub enum Operation {
@@ -168,11 +168,6 @@ fn allotted(allotments: &[Allotment]) -> String {
         format!("{} v{}{frozen}", unit_text(it.sku.0, it.allotted), it.version)
     };
     allotments.iter().map(one).collect::<Vec<_>>().join(", ")
-}
-
-pub fn part_list(parts: &[Part]) -> String {
-    let one = |part: &Part| format!("{}@{}", unit_text(part.sku.0, part.units), part.bucket.0);
-    parts.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
 impl fmt::Debug for Operation {

@@ -8,11 +8,11 @@ use proptest::{collection::vec, option, prelude::*, sample::subsequence, strateg
 use super::operation::{Fault, Operation, Scene, Script, Spoil, TooGreat, allotment};
 use crate::cast::{BUCKETS, CARTS, CONFIGURATIONS, FILLERS_MAX, ORDERS, SKUS, Submission};
 
-/// Steps of a script, the last ones at once not counted.
-const STEPS: std::ops::RangeInclusive<usize> = 15..=45;
+/// Steps of a script.
+const STEPS: std::ops::RangeInclusive<usize> = 1..=55;
 /// Steps before a group, and calls in it.
 const STEPS_BEFORE_GROUP: std::ops::RangeInclusive<usize> = 0..=8;
-const GROUP: std::ops::RangeInclusive<usize> = 2..=4;
+const GROUP: std::ops::RangeInclusive<usize> = 1..=4;
 
 pub fn scripts() -> impl Strategy<Value = Script> {
     (scene(), vec(step(), STEPS)).prop_map(|(scene, steps)| Script { scene, steps, group: Vec::new() })

@@ -13,11 +13,14 @@ use super::{
     bad_data::{self, Situation, Verdict},
     check,
     ledger,
-    operation::{Fault, Operation, Scene, Script, allotment, crowded},
+    operation::{Fault, Operation, Scene, Script, Spoil, allotment, crowded},
     random::default_cart,
     server::{Dump, Server, Snapshot},
 };
-use crate::cast::{Cast, RATE_THAT_MATTERS, Submission, real_bucket, real_sku};
+use crate::{
+    cast::{Cast, RATE_THAT_MATTERS, Submission, real_bucket, real_sku},
+    run::unlike,
+};
 
 /// An admission later than this in its second might fall into the next one, in microseconds.
 const SECOND_NEARLY_OVER_US: u32 = 950_000;
@@ -49,8 +52,12 @@ fn failed(number: u32, operation: &dyn std::fmt::Debug, what: &str) -> TestCaseE
     TestCaseError::fail(format!("  step {number}, {operation:?}:\n{what}"))
 }
 
-pub fn unlike(real: &Answer, expected: &Answer) -> String {
-    format!("  real:      {real:?}\n  reference: {expected:?}")
+/// Names the whole step.
+fn in_full(error: TestCaseError, operation: &Operation) -> TestCaseError {
+    match error {
+        TestCaseError::Fail(reason) => TestCaseError::fail(format!("  {operation:?}\n{}", reason.message())),
+        TestCaseError::Reject(reason) => TestCaseError::Reject(reason),
+    }
 }
 
 impl<'a> Stage<'a> {
@@ -90,7 +97,7 @@ impl<'a> Stage<'a> {
             self.step += 1;
             match operation {
                 Operation::Fault(fault) => self.suffer(fault).await?,
-                Operation::Spoiled { what, then } => self.spoiled(*what, then).await?,
+                Operation::Spoiled { what, then } => self.spoiled(*what, then, operation).await?,
                 operation => self.call(operation).await?,
             }
         }
@@ -154,7 +161,7 @@ impl<'a> Stage<'a> {
         self.settle(operation, (&real, &expected), before, second).await
     }
 
-    async fn spoiled(&mut self, what: super::operation::Spoil, then: &Operation) -> Result<(), TestCaseError> {
+    async fn spoiled(&mut self, what: Spoil, then: &Operation, told: &Operation) -> Result<(), TestCaseError> {
         let second = self.begin_second(then).await;
         let (at, here) = (self.moments(), usize::from(then.bucket().0));
         let before = self.gates.clone();
@@ -179,7 +186,7 @@ impl<'a> Stage<'a> {
         if let Some(planted) = planted {
             planted.put_back(self.server).await;
         }
-        self.settle(then, (&real, &expected), before, second).await
+        self.settle(then, (&real, &expected), before, second).await.map_err(|error| in_full(error, told))
     }
 
     /// Answers, ledger, and everything that is stored.
