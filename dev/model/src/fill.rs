@@ -14,17 +14,18 @@ use crate::{
     },
     scenario::Reached,
     state::{At, Filling, Late, Seen, State},
-    stores::CONTROL,
+    stores::{CONTROL, deduct},
 };
 
 /// `app::fill_order`'s.
 const ROUNDS_MAX: u8 = 2;
 
-impl Protocol {
-    pub(crate) fn parts_max(&self, placement: &Placement) -> usize {
-        ACTIONS_MAX.saturating_sub(1 + placement.charges.len())
-    }
+/// Most parts that one transaction takes.
+pub fn parts_max(placement: &Placement) -> usize {
+    ACTIONS_MAX.saturating_sub(1 + placement.charges.len())
+}
 
+impl Protocol {
     /// What the other buckets show. Read at one instant: it is a hint, and every part is taken for itself.
     pub(crate) fn looks(&self, state: &State, placement: &Placement, except: &[Bucket]) -> Vec<Seen> {
         let others = (0..self.scenario.buckets()).map(Bucket);
@@ -43,27 +44,11 @@ impl Protocol {
         let seen = self.looks(state, placement, &[]);
         let held: Vec<Units> = placement.lines.iter().zip(free).map(|((_, units), free)| (*units).min(*free)).collect();
         let parts = home_parts(placement, &held);
-        self.plan_parts(placement, &missing(placement, &parts), &seen)?;
+        plan_parts(placement, &missing(placement, &parts), &seen)?;
         Some(At::HomeAgain { seen })
     }
 
-    fn plan_parts(&self, placement: &Placement, missing: &[(Sku, Units)], seen: &[Seen]) -> Option<Vec<Part>> {
-        let offers: Vec<Offer> = seen
-            .iter()
-            .map(|seen| {
-                let held = |sku| {
-                    let held = seen.held.as_ref().filter(|_| !seen.returned).and_then(|held| held.get(sku));
-                    held.copied().unwrap_or(0)
-                };
-                let available =
-                    placement.lines.iter().zip(&seen.free).map(|((sku, _), free)| (*sku, free + held(*sku)));
-                Offer { bucket: seen.bucket, available: available.collect(), has_record: seen.held.is_some() }
-            })
-            .collect();
-        plan(missing, &offers, self.parts_max(placement).saturating_sub(placement.lines.len()))
-    }
-
-    pub(crate) fn take_missing(&self, placement: &Placement, held: &[Units], seen: Vec<Seen>) -> Option<At> {
+    pub(crate) fn take_missing(&self, placement: &Placement, held: &[Units], seen: Vec<Seen>) -> At {
         let kept = home_parts(placement, held);
         let missing = missing(placement, &kept);
         self.fill(placement, kept, missing, seen, None)
@@ -76,29 +61,29 @@ impl Protocol {
         missing: Vec<(Sku, Units)>,
         seen: Vec<Seen>,
         refused: Option<Vec<Bucket>>,
-    ) -> Option<At> {
+    ) -> At {
         if seen.iter().any(|seen| seen.returned) {
-            return Some(At::Tell { given_up: true });
+            return At::Tell { given_up: true };
         }
         let tried = distinct(kept.iter().map(|part| part.bucket));
         let filling = Filling { kept, missing, seen, tried, rounds: 0, plan: Vec::new(), todo: Vec::new(), refused };
         self.next_round(placement, filling)
     }
 
-    fn next_round(&self, placement: &Placement, mut filling: Filling) -> Option<At> {
-        let planned = self.plan_parts(placement, &filling.missing, &filling.seen);
+    fn next_round(&self, placement: &Placement, mut filling: Filling) -> At {
+        let planned = plan_parts(placement, &filling.missing, &filling.seen);
         if let Some(parts) = planned.filter(|_| filling.rounds < ROUNDS_MAX) {
             filling.todo = distinct(parts.iter().map(|part| part.bucket));
             filling.tried.extend(&filling.todo);
             filling.tried = distinct(filling.tried);
             filling.plan = parts;
             filling.rounds += 1;
-            return Some(self.after_part(placement, filling));
+            return self.after_part(placement, filling);
         }
         let recorded = filling.seen.iter().filter(|seen| seen.held.is_some()).map(|seen| seen.bucket);
         let buckets = with_home(placement.home, filling.tried.into_iter().chain(recorded));
         let todo = buckets.iter().rev().copied().collect();
-        Some(At::Undo { todo, buckets, refused: filling.refused })
+        At::Undo { todo, buckets, refused: filling.refused }
     }
 
     fn after_part(&self, placement: &Placement, filling: Filling) -> At {
@@ -120,17 +105,17 @@ impl Protocol {
         placement: &Arc<Placement>,
         mut filling: Filling,
         how: How,
-    ) -> Option<At> {
+    ) -> At {
         let bucket = filling.todo.remove(0);
         let units = units_in(placement, &[filling.kept.clone(), filling.plan.clone()].concat(), bucket);
         if how == How::Late {
             let (placement, units) = (placement.clone(), units.clone());
             state.late.push(Late::Deduct { placement, bucket, units });
         }
-        let deducted = if how.applied() { Some(self.deduct(state, placement, bucket, &units)) } else { None };
+        let deducted = if how.applied() { Some(deduct(state, placement, bucket, &units)) } else { None };
         match deducted.filter(|_| how == How::Answered) {
-            Some(Deducted::Done) => return Some(self.after_part(placement, filling)),
-            Some(Deducted::GivenBack) => return Some(At::Tell { given_up: true }),
+            Some(Deducted::Done) => return self.after_part(placement, filling),
+            Some(Deducted::GivenBack) => return At::Tell { given_up: true },
             Some(Deducted::Short(may_hold)) => {
                 for seen in filling.seen.iter_mut().filter(|seen| seen.bucket == bucket) {
                     for ((sku, _), free) in placement.lines.iter().zip(&mut seen.free) {
@@ -156,12 +141,12 @@ impl Protocol {
         parts: Vec<Part>,
         refused: Option<Vec<Bucket>>,
         how: How,
-    ) -> Option<At> {
+    ) -> At {
         self.undo_or_not(state, placement, todo.remove(0), how);
         if todo.is_empty() {
-            return Some(self.filled(placement, parts, refused));
+            return self.filled(placement, parts, refused);
         }
-        Some(At::Drop { todo, parts, refused })
+        At::Drop { todo, parts, refused }
     }
 
     pub(crate) fn undo_part(
@@ -212,4 +197,20 @@ impl Protocol {
             self.reached.fetch_or(bit, std::sync::atomic::Ordering::Relaxed);
         }
     }
+}
+
+/// Where the missing units come from, by what was seen.
+fn plan_parts(placement: &Placement, missing: &[(Sku, Units)], seen: &[Seen]) -> Option<Vec<Part>> {
+    let offers: Vec<Offer> = seen
+        .iter()
+        .map(|seen| {
+            let held = |sku| {
+                let held = seen.held.as_ref().filter(|_| !seen.returned).and_then(|held| held.get(sku));
+                held.copied().unwrap_or(0)
+            };
+            let available = placement.lines.iter().zip(&seen.free).map(|((sku, _), free)| (*sku, free + held(*sku)));
+            Offer { bucket: seen.bucket, available: available.collect(), has_record: seen.held.is_some() }
+        })
+        .collect();
+    plan(missing, &offers, parts_max(placement).saturating_sub(placement.lines.len()))
 }

@@ -15,6 +15,7 @@ use crate::{
     },
     scenario::{Bug, Move, Reached},
     state::{Broken, Job, Late, Listed, Message, State, Then},
+    stores::deduct,
 };
 
 impl Protocol {
@@ -35,7 +36,7 @@ impl Protocol {
                 (!todo.is_empty()).then_some(Job::Restore { order, todo })
             }
             Job::Confirm { order, bucket, record, home, marked, listed } => match (home, marked, listed) {
-                (_, _, Listed::Unread(stored)) => Some(self.confirm(state, order, bucket, Listed::Kept(stored))),
+                (_, _, Listed::Unread(stored)) => Some(confirm(state, order, bucket, Listed::Kept(stored))),
                 (Some(home), None, listed) => {
                     let marked = Some(state.gate(bucket).marked(&home));
                     Some(Job::Confirm { order, bucket, record, home: Some(home), marked, listed })
@@ -178,15 +179,6 @@ impl Protocol {
         state.jobs.extend(differences.into_iter().map(|(bucket, more)| Job::Difference { bucket, more }));
     }
 
-    /// Reconciliation turns to one order in one bucket: the record is read, then the order for what it
-    /// says of the buyer.
-    pub(crate) fn confirm(&self, state: &State, order: OrderId, bucket: Bucket, listed: Listed) -> Job {
-        let record = state.gate(bucket).records.get(order).cloned();
-        let placement = placement_of(state.database.order(order), record.as_ref());
-        let home = placement.filter(|placement| placement.home == bucket);
-        Job::Confirm { order, bucket, record, home, marked: None, listed }
-    }
-
     pub(crate) fn start_confirm(&self, state: &State, order: OrderId, bucket: Bucket) -> Job {
         let stored = || state.database.order(order).cloned().map(Box::new);
         if self.scenario.has(Bug::OrderReadBeforeRecord) {
@@ -194,7 +186,7 @@ impl Protocol {
             return Job::Confirm { order, bucket, record: None, home: None, marked: None, listed };
         }
         let kept = self.scenario.has(Bug::AbsenceFromListing);
-        self.confirm(state, order, bucket, if kept { Listed::Kept(stored()) } else { Listed::Forgotten })
+        confirm(state, order, bucket, if kept { Listed::Kept(stored()) } else { Listed::Forgotten })
     }
 
     fn decide_repair(
@@ -302,7 +294,7 @@ impl Protocol {
         match late {
             Late::Commit(draft, degraded) => drop(self.commit(state, &draft, degraded)),
             Late::Claim(placement) => drop(self.claim(state, placement.order, Some(placement))),
-            Late::Deduct { placement, bucket, units } => drop(self.deduct(state, &placement, bucket, &units)),
+            Late::Deduct { placement, bucket, units } => drop(deduct(state, &placement, bucket, &units)),
             Late::Undo { placement, bucket } => {
                 self.undo(state, &placement, bucket);
             }
@@ -310,6 +302,15 @@ impl Protocol {
             Late::Restore { order, bucket } => self.restore(state, &order, bucket),
         }
     }
+}
+
+/// Reconciliation turns to one order in one bucket: the record is read, then the order for what it
+/// says of the buyer.
+fn confirm(state: &State, order: OrderId, bucket: Bucket, listed: Listed) -> Job {
+    let record = state.gate(bucket).records.get(order).cloned();
+    let placement = placement_of(state.database.order(order), record.as_ref());
+    let home = placement.filter(|placement| placement.home == bucket);
+    Job::Confirm { order, bucket, record, home, marked: None, listed }
 }
 
 /// The submission as the order or else the record tells it.

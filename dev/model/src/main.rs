@@ -6,6 +6,7 @@ use clap::Parser;
 use model::{
     check::explore,
     models::{Size, all},
+    scenario::Bug,
 };
 
 #[derive(Parser)]
@@ -16,6 +17,9 @@ struct Args {
     /// Only models whose name contains this.
     #[arg(long)]
     only: Option<String>,
+    /// Looks for each planted mistake in the quick models instead, and prints the shortest ways to it.
+    #[arg(long)]
+    mistakes: bool,
     /// Threads to explore with.
     #[arg(long, default_value = "2")]
     threads: NonZeroUsize,
@@ -25,6 +29,9 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let size = if args.quick { Size::Quick } else { Size::Full };
     let only = args.only.unwrap_or_default();
+    if args.mistakes {
+        return mistakes(&only);
+    }
     println!("{:<18} {:>12} {:>11} {:>6} {:>10} {:>8}", "model", "states", "unique", "depth", "settled", "seconds");
     let (mut failed, mut states, mut unique, mut seconds) = (false, 0, 0, 0.0);
     for scenario in all(size).into_iter().filter(|scenario| scenario.name.contains(&only)) {
@@ -51,4 +58,27 @@ fn main() -> ExitCode {
     }
     println!("{:<18} {states:>12} {unique:>11} {:>6} {:>10} {seconds:>8.1}", "all", "", "");
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn mistakes(only: &str) -> ExitCode {
+    let mut missed = false;
+    for bug in Bug::ALL.into_iter().filter(|bug| format!("{bug:?}").contains(only)) {
+        let found = all(Size::Quick).into_iter().filter_map(|scenario| {
+            let summary = explore(scenario.with_bug(bug), NonZeroUsize::MIN);
+            summary.violation.map(|violation| (summary.name, summary.took, violation))
+        });
+        let mut found: Vec<_> = found.collect();
+        found.sort_by_key(|(_, took, violation)| (violation.steps.len(), *took));
+        missed |= found.is_empty();
+        println!("{bug:?}: found by {} models", found.len());
+        for (name, took, violation) in found.iter().take(4) {
+            println!(
+                "  {name:<18} {:>3} steps {:>6.1} s  {}",
+                violation.steps.len(),
+                took.as_secs_f64(),
+                violation.property
+            );
+        }
+    }
+    if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    fill::parts_max,
     protocol::{How, Protocol},
     reference::{
         Bucket, OrderId, Part, Placement, Sku, Take, Units,
@@ -12,6 +13,7 @@ use crate::{
     },
     scenario::{Bug, Reached},
     state::{At, Call, Late, Message, State},
+    stores::deduct,
 };
 
 impl Protocol {
@@ -28,29 +30,31 @@ impl Protocol {
             At::HomeAgain { seen } => match self.place(state, &call.placement, true) {
                 Placed::Admitted(held) => {
                     self.reach(Reached::OtherBucketAfterShort);
-                    self.take_missing(&call.placement, &held, seen)
+                    Some(self.take_missing(&call.placement, &held, seen))
                 }
                 other => self.placed(&mut call, other),
             },
             At::Resume { held } => self.resume(state, &call, held),
             At::ResumeLook { held } => {
                 let seen = self.looks(state, &call.placement, &[]);
-                self.take_missing(&call.placement, &held, seen)
+                Some(self.take_missing(&call.placement, &held, seen))
             }
-            At::Take(filling) => self.take_part(state, &call.placement, filling, how),
-            At::Drop { todo, parts, refused } => self.drop_part(state, &call.placement, todo, parts, refused, how),
+            At::Take(filling) => Some(self.take_part(state, &call.placement, filling, how)),
+            At::Drop { todo, parts, refused } => {
+                Some(self.drop_part(state, &call.placement, todo, parts, refused, how))
+            }
             At::Undo { todo, buckets, refused } => self.undo_part(state, &call.placement, todo, buckets, refused, how),
             At::Commit { parts, touched, again } => self.commit_call(state, &call, parts, touched, again, how),
-            At::Persist { parts } => self.persist(state, &call, parts, how),
-            At::Existing { touched } => self.existing(state, &call, &touched),
+            At::Persist { parts } => persist(state, &call, parts, how),
+            At::Existing { touched } => existing(state, &call, &touched),
             At::Leftover { order, todo } => self.leftover(state, order, todo, how),
-            At::Reduce { kept, short, todo, touched } => self.reduce(state, &call, kept, short, todo, touched),
+            At::Reduce { kept, short, todo, touched } => Some(self.reduce(state, &call, kept, short, todo, touched)),
             At::ReduceLook { kept, short, touched } => {
                 let seen = self.looks(state, &call.placement, &short);
                 let missing = missing(&call.placement, &kept);
-                self.fill(&call.placement, kept, missing, seen, Some(touched))
+                Some(self.fill(&call.placement, kept, missing, seen, Some(touched)))
             }
-            At::OtherStock { touched } => self.other_stock(state, &call, touched),
+            At::OtherStock { touched } => Some(self.other_stock(state, &call, touched)),
             At::Claim { buckets } => self.claim_call(state, &call, buckets, how),
             At::Restock { todo, buckets, failed } => self.restock_call(state, &call, todo, buckets, failed, how),
             At::Tell { given_up } => {
@@ -151,28 +155,6 @@ impl Protocol {
         At::Claim { buckets }
     }
 
-    /// `queued`: a message instead of the transaction; the transaction at once when none can be sent.
-    fn persist(&self, state: &mut State, call: &Call, parts: Vec<Part>, how: How) -> Option<At> {
-        if how.applied() {
-            state.persists.push(Draft { placement: call.placement.clone(), parts: parts.clone() });
-        }
-        if how == How::Answered {
-            return None;
-        }
-        let touched = with_home(call.placement.home, parts.iter().map(|part| part.bucket));
-        Some(At::Commit { parts, touched, again: false })
-    }
-
-    /// Another call of the submission was quicker. Parts that its order does not name go back.
-    fn existing(&self, state: &mut State, call: &Call, touched: &[Bucket]) -> Option<At> {
-        let stored = state.database.order(call.placement.order).cloned()?;
-        tell(state, call.placement.order, &stored);
-        let order = stored.live().filter(|_| !call.degraded)?;
-        let named = order.buckets();
-        let todo: Vec<Bucket> = touched.iter().copied().filter(|bucket| !named.contains(bucket)).collect();
-        (!todo.is_empty()).then(|| At::Leftover { order: order.clone(), todo })
-    }
-
     fn leftover(
         &self,
         state: &mut State,
@@ -199,22 +181,22 @@ impl Protocol {
         short: Vec<Bucket>,
         mut todo: Vec<Bucket>,
         touched: Vec<Bucket>,
-    ) -> Option<At> {
+    ) -> At {
         let bucket = todo.remove(0);
         let units = units_in(&call.placement, &kept, bucket);
-        match self.deduct(state, &call.placement, bucket, &units) {
-            Deducted::Done if todo.is_empty() => Some(At::ReduceLook { kept, short, touched }),
-            Deducted::Done => Some(At::Reduce { kept, short, todo, touched }),
-            Deducted::GivenBack => Some(At::Tell { given_up: true }),
-            _ => Some(self.give_up(state, call.placement.order, touched)),
+        match deduct(state, &call.placement, bucket, &units) {
+            Deducted::Done if todo.is_empty() => At::ReduceLook { kept, short, touched },
+            Deducted::Done => At::Reduce { kept, short, todo, touched },
+            Deducted::GivenBack => At::Tell { given_up: true },
+            _ => self.give_up(state, call.placement.order, touched),
         }
     }
 
-    fn other_stock(&self, state: &mut State, call: &Call, touched: Vec<Bucket>) -> Option<At> {
+    fn other_stock(&self, state: &mut State, call: &Call, touched: Vec<Bucket>) -> At {
         let offers: Vec<_> = self.offers_of_database(state);
-        match crate::product::plan(&call.placement.lines, &offers, self.parts_max(&call.placement)) {
-            Some(parts) => Some(self.filled(&call.placement, parts, Some(touched))),
-            None => Some(self.give_up(state, call.placement.order, touched)),
+        match crate::product::plan(&call.placement.lines, &offers, parts_max(&call.placement)) {
+            Some(parts) => self.filled(&call.placement, parts, Some(touched)),
+            None => self.give_up(state, call.placement.order, touched),
         }
     }
 
@@ -268,6 +250,28 @@ impl Protocol {
         }
         None
     }
+}
+
+/// `queued`: a message instead of the transaction; the transaction at once when none can be sent.
+fn persist(state: &mut State, call: &Call, parts: Vec<Part>, how: How) -> Option<At> {
+    if how.applied() {
+        state.persists.push(Draft { placement: call.placement.clone(), parts: parts.clone() });
+    }
+    if how == How::Answered {
+        return None;
+    }
+    let touched = with_home(call.placement.home, parts.iter().map(|part| part.bucket));
+    Some(At::Commit { parts, touched, again: false })
+}
+
+/// Another call of the submission was quicker. Parts that its order does not name go back.
+fn existing(state: &mut State, call: &Call, touched: &[Bucket]) -> Option<At> {
+    let stored = state.database.order(call.placement.order).cloned()?;
+    tell(state, call.placement.order, &stored);
+    let order = stored.live().filter(|_| !call.degraded)?;
+    let named = order.buckets();
+    let todo: Vec<Bucket> = touched.iter().copied().filter(|bucket| !named.contains(bucket)).collect();
+    (!todo.is_empty()).then(|| At::Leftover { order: order.clone(), todo })
 }
 
 /// What is stored is told to whoever asks.

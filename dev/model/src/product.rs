@@ -101,14 +101,18 @@ pub fn decide(sight: Sight<'_>) -> Option<Repair> {
     })
 }
 
-fn ask(question: &Question, here: Bucket) -> Option<Option<Repair>> {
-    let template = TEMPLATE.clone()?;
+/// A value that the product's types do not take.
+struct Unaskable;
+
+fn ask(question: &Question, here: Bucket) -> Result<Option<Repair>, Unaskable> {
+    let template = TEMPLATE.clone().ok_or(Unaskable)?;
+    let here = bucket(here).ok_or(Unaskable)?;
     let (at_home, marked, keep, seen, stored) = question;
     let record = match seen {
         None => None,
         Some((take, side, held)) => {
             let (at, lines_hash) = (template.created_at, Some(template.lines_hash.clone()));
-            let (take, side, held) = (*take, *side, units(held)?);
+            let (take, side, held) = (*take, *side, units(held).ok_or(Unaskable)?);
             Some(record::Record { take, side, at, lines_hash, held, placement: Some(template.clone()) })
         }
     };
@@ -118,14 +122,14 @@ fn ask(question: &Question, here: Bucket) -> Option<Option<Repair>> {
             Some(order::Stored::Aborted(template.clone().into_tombstone(template.created_at)))
         }
         Some((status, take, held)) => {
-            let bucket = bucket(here)?;
-            let parts = units(held)?.into_iter().map(|(sku, units)| order::Part { sku, bucket, units }).collect();
+            let held = units(held).ok_or(Unaskable)?;
+            let parts = held.into_iter().map(|(sku, units)| order::Part { sku, bucket: here, units }).collect();
             let order = template.clone().into_order(parts);
             Some(order::Stored::Order(order::Order { status: *status, take: *take, ..order }))
         }
     };
     let decided = repair::decide(&Sighting {
-        bucket: bucket(here)?,
+        bucket: here,
         at_home: *at_home,
         record: record.as_ref(),
         marked: *marked,
@@ -133,7 +137,7 @@ fn ask(question: &Question, here: Bucket) -> Option<Option<Repair>> {
         on_cancel: if *keep { QuotaPolicy::Keep } else { QuotaPolicy::Release },
         now: template.created_at.plus_ms(GRACE_MS + 1),
     });
-    Some(decided.map(|(_, repair)| match repair {
+    Ok(decided.map(|(_, repair)| match repair {
         repair::Repair::Restore { take, .. } => Repair::Restore(take),
         repair::Repair::Claim => Repair::Claim,
         repair::Repair::Restock { take, keep_mark } => Repair::Restock { take, keep_mark },

@@ -495,7 +495,7 @@ impl Model for Protocol {
             Property::always("5 two reconciliations settle", invariants::two_reconciliations_settle),
             Property::always("6 what was told stays", invariants::what_was_told_stays),
             Property::always("7 every change has its version", invariants::every_change_has_its_version),
-            Property::always("nothing impossible was seen", invariants::nothing_impossible_was_seen),
+            Property::always("8 nothing impossible was seen", invariants::nothing_impossible_was_seen),
         ]
     }
 }

@@ -55,6 +55,34 @@ pub enum Bug {
     TombstoneForgotten,
 }
 
+impl Bug {
+    pub const ALL: [Self; 23] = [
+        Self::RefusalWithoutClaim,
+        Self::UnknownIsRefused,
+        Self::RestockIgnoresRank,
+        Self::RestoreOverwritesHigher,
+        Self::AbsenceFromListing,
+        Self::OrderReadBeforeRecord,
+        Self::PreheatSubtractsLive,
+        Self::RestockBeforeClaim,
+        Self::UnitsFromMessage,
+        Self::MarkRemovedByCount,
+        Self::LatePaymentSameTake,
+        Self::LatePaymentIgnoresGuard,
+        Self::RestockBeforeCancel,
+        Self::SyncByDifference,
+        Self::MoveWithoutId,
+        Self::BatchDropsLoser,
+        Self::BatchJudgesAlone,
+        Self::DegradedWithoutExists,
+        Self::ReplayDeductsAgain,
+        Self::ReplayOfToday,
+        Self::QuotaBackToday,
+        Self::SumWithoutVersion,
+        Self::TombstoneForgotten,
+    ];
+}
+
 /// One submission: every call of it has the same order number.
 #[derive(Clone, Debug)]
 pub struct Submission {

@@ -53,21 +53,6 @@ impl Protocol {
         placed
     }
 
-    pub(crate) fn deduct(
-        &self,
-        state: &mut State,
-        placement: &Arc<Placement>,
-        bucket: Bucket,
-        units: &[(Sku, Units)],
-    ) -> Deducted {
-        let now = Moment::default();
-        let deducted = state.gate_mut(bucket).deduct(CONTROL.version, placement, units, now);
-        if deducted == Deducted::BadData {
-            state.breaks(Broken::BadData);
-        }
-        deducted
-    }
-
     pub(crate) fn undo(&self, state: &mut State, placement: &Placement, bucket: Bucket) -> Undone {
         let undone = state.gate_mut(bucket).undo(placement);
         if undone == Undone::Done && bucket == placement.home {
@@ -299,6 +284,15 @@ impl Protocol {
     pub(crate) fn placement(&self, order: OrderId, day: u8) -> Arc<Placement> {
         self.placements[usize::from(order.0)][usize::from(day)].clone()
     }
+}
+
+pub fn deduct(state: &mut State, placement: &Arc<Placement>, bucket: Bucket, units: &[(Sku, Units)]) -> Deducted {
+    let now = Moment::default();
+    let deducted = state.gate_mut(bucket).deduct(CONTROL.version, placement, units, now);
+    if deducted == Deducted::BadData {
+        state.breaks(Broken::BadData);
+    }
+    deducted
 }
 
 /// The transaction as if every item had enough.
