@@ -205,35 +205,41 @@ impl Gate {
         }
     }
 
-    /// `sum_bucket`: compares the counters with the records, and corrects them if `repair`. Answers
-    /// those that differ, in SKU order.
+    /// `sum_bucket` without the repair: the SKUs whose counters are not what the records say, in SKU
+    /// order.
     ///
     /// # Errors
     /// When a record holds units of a SKU that the bucket does not have.
-    pub fn sum(&mut self, repair: bool) -> Result<Vec<SumCheck>, BadData> {
+    pub fn sums(&self) -> Result<Vec<SumCheck>, BadData> {
         if !self.usable() {
             return Ok(Vec::new());
         }
-        let mut deducted: Map<Sku, i32> = Map::default();
-        for (_, record) in self.records.iter().filter(|(_, record)| record.deducted()) {
-            for (sku, units) in record.held.iter() {
-                let before = deducted.get(sku).copied().unwrap_or(0);
-                deducted.insert(sku, before + i32::from(*units));
-            }
-        }
-        if deducted.iter().any(|(sku, units)| *units > 0 && self.skus.get(sku).is_none()) {
+        let deducted = |sku| self.records.iter().map(|(_, record)| i32::from(record.holds(sku))).sum::<i32>();
+        let held =
+            self.records.iter().filter(|(_, record)| record.deducted()).flat_map(|(_, record)| record.held.iter());
+        let mut unknown = held.filter(|(sku, units)| **units > 0 && self.skus.get(*sku).is_none());
+        if unknown.next().is_some() {
             return Err(BadData);
         }
         let mut differ = Vec::new();
-        for (sku, counters) in &mut self.skus.0 {
-            let (deducted, allotted) = (deducted.get(*sku).copied().unwrap_or(0), i32::from(counters.allotted));
-            let free = counters.free;
-            if free == allotted - deducted && counters.sold == deducted {
-                continue;
+        for (sku, counters) in self.skus.iter() {
+            let (deducted, allotted) = (deducted(sku), i32::from(counters.allotted));
+            if counters.free != allotted - deducted || counters.sold != deducted {
+                differ.push(SumCheck { sku, deducted, allotted, free: counters.free });
             }
-            differ.push(SumCheck { sku: *sku, deducted, allotted, free });
-            if repair {
-                (counters.free, counters.sold) = (allotted - deducted, deducted);
+        }
+        Ok(differ)
+    }
+
+    /// `sum_bucket`, with the repair where `repair`.
+    ///
+    /// # Errors
+    /// As [`Self::sums`]; nothing is repaired then.
+    pub fn sum(&mut self, repair: bool) -> Result<Vec<SumCheck>, BadData> {
+        let differ = self.sums()?;
+        for check in differ.iter().filter(|_| repair) {
+            if let Some(counters) = self.skus.get_mut(check.sku) {
+                (counters.free, counters.sold) = (check.allotted - check.deducted, check.deducted);
             }
         }
         Ok(differ)
