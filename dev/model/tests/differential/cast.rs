@@ -118,13 +118,21 @@ impl Cast {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = ActivityId::parse(&format!("sale-{}", NEXT.fetch_add(1, Ordering::Relaxed))).unwrap();
         let created = SystemClock.now();
-        let activities: Vec<Activity> = (1..).zip(CONFIGURATIONS).map(|(version, (phase, rate))| {
-            activity(&id, version, phase, rate, scope, limit, created)
-        }).collect();
+        let activities: Vec<Activity> = (1..)
+            .zip(CONFIGURATIONS)
+            .map(|(version, (phase, rate))| activity(&id, version, phase, rate, scope, limit, created))
+            .collect();
         let buyers = (0..BUYERS).map(|buyer| buyer_at_home(Buyer(buyer), &activities[0])).collect();
         let mut cast = Self {
-            scope, limit, created, activities, buyers,
-            placements: Vec::new(), orders: BTreeMap::new(), lines: BTreeMap::new(), marks: BTreeMap::new(),
+            scope,
+            limit,
+            created,
+            activities,
+            buyers,
+            placements: Vec::new(),
+            orders: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            marks: BTreeMap::new(),
             scopes: BTreeMap::new(),
         };
         for order in 0..ORDERS {
@@ -142,10 +150,13 @@ impl Cast {
     fn add(&mut self, submission: Submission) {
         let (order, buyer) = (OrderId(submission.order), buyer_of(submission.order));
         let day = Day(submission.order % 2);
-        let lines: Vec<_> = CARTS[usize::from(submission.cart)].iter().map(|(sku, units)| (Sku(*sku), *units)).collect();
-        let reference = Placement::new(order, buyer, home_of(buyer), (LinesId(submission.cart), lines.clone()), self.scope, day);
+        let lines: Vec<_> =
+            CARTS[usize::from(submission.cart)].iter().map(|(sku, units)| (Sku(*sku), *units)).collect();
+        let reference =
+            Placement::new(order, buyer, home_of(buyer), (LinesId(submission.cart), lines.clone()), self.scope, day);
         let activity = &self.activities[0];
-        let cart = Cart::new(lines.iter().map(|(sku, units)| (real_sku(*sku), Quantity::new((*units).into()).unwrap())));
+        let cart =
+            Cart::new(lines.iter().map(|(sku, units)| (real_sku(*sku), Quantity::new((*units).into()).unwrap())));
         let cart = cart.unwrap();
         let lines = cart.priced(activity).unwrap();
         let biz_date = BusinessDate::parse(["2026-11-29", "2026-11-30"][usize::from(day.0)]).unwrap();
@@ -253,7 +264,7 @@ fn activity(
 
 fn buyer_at_home(buyer: Buyer, activity: &Activity) -> BuyerId {
     let named = |suffix: u32| BuyerId::parse(&format!("{}{suffix}", BUYER_STEMS[usize::from(buyer.0)])).unwrap();
-    (0..).map(named).find(|id| id.home(activity.buckets).get() == u16::from(home_of(buyer).0)).unwrap()
+    (0..1_000).map(named).find(|id| id.home(activity.buckets).get() == u16::from(home_of(buyer).0)).unwrap()
 }
 
 pub fn real_sku(sku: Sku) -> RealSku {
@@ -269,6 +280,7 @@ pub fn real_bucket(bucket: Bucket) -> RealBucket {
 }
 
 pub fn real_parts(parts: &[Part]) -> Vec<RealPart> {
-    let real = |part: &Part| RealPart { sku: real_sku(part.sku), bucket: real_bucket(part.bucket), units: part.units.into() };
+    let real =
+        |part: &Part| RealPart { sku: real_sku(part.sku), bucket: real_bucket(part.bucket), units: part.units.into() };
     parts.iter().map(real).collect()
 }

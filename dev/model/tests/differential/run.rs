@@ -28,9 +28,8 @@ impl Kind {
     /// Scripts per hundred of the gate's.
     const fn share(self) -> u32 {
         match self {
-            Self::Gate => 100,
-            Self::Cluster => 10,
-            Self::GateAtOnce => 20,
+            Self::Gate | Self::GateAtOnce => 100,
+            Self::Cluster => 20,
             Self::Database => 25,
             Self::DatabaseAtOnce => 15,
         }

@@ -108,11 +108,8 @@ pub async fn ask(cast: &Cast, database: &RealDatabase, call: &Call) -> Answer {
 }
 
 async fn try_ask(cast: &Cast, database: &RealDatabase, call: &Call) -> Result<Answer, Fault> {
-    let mark = ChangeMark {
-        operation: Change::Manual,
-        operator: OPERATOR.to_owned(),
-        reference: call.reference.clone(),
-    };
+    let mark =
+        ChangeMark { operation: Change::Manual, operator: OPERATOR.to_owned(), reference: call.reference.clone() };
     let activity = cast.activity(1);
     let item = |sku: u8, bucket: u8, units: Units, version: u16| StockItem {
         activity: activity.id.clone(),
@@ -123,13 +120,6 @@ async fn try_ask(cast: &Cast, database: &RealDatabase, call: &Call) -> Result<An
         version: version.into(),
         on_sale: true,
         changed_at: cast.created,
-    };
-    let numbers = |orders: Vec<holdfast::domain::order_no::OrderNo>| {
-        let known: Option<BTreeSet<_>> = orders.iter().map(|number| cast.order(number.as_str())).collect();
-        match known {
-            Some(known) if known.len() == orders.len() => Answer::Numbers(known.into_iter().collect()),
-            _ => Answer::Other(format!("{orders:?}")),
-        }
     };
     Ok(match &call.operation {
         Operation::Commit { of, parts, limit } => {
@@ -150,17 +140,31 @@ async fn try_ask(cast: &Cast, database: &RealDatabase, call: &Call) -> Result<An
             }
         }
         Operation::OpenStock { sku, bucket, units } => {
-            items(vec![database.open_stock(&item(*sku, *bucket, *units, 1), &mark).await?], true)
+            items(&[database.open_stock(&item(*sku, *bucket, *units, 1), &mark).await?], true)
         }
         Operation::SetOnSale { sku, bucket, on_sale } => {
             let (sku, bucket) = (real_sku(Sku(*sku)), real_bucket(Bucket(*bucket)));
             let set = database.set_on_sale(&activity.id, &sku, bucket, *on_sale, &mark).await?;
-            items(set.into_iter().collect(), true)
+            items(set.as_slice(), true)
         }
         Operation::Correct { sku, bucket, available, .. } => {
             let known = item(*sku, *bucket, 0, call.version);
             Answer::Corrected(database.correct_available(&known, (*available).into(), &mark).await?)
         }
+        _ => return try_read(cast, database, &call.operation).await,
+    })
+}
+
+async fn try_read(cast: &Cast, database: &RealDatabase, operation: &Operation) -> Result<Answer, Fault> {
+    let activity = cast.activity(1);
+    let numbers = |orders: Vec<holdfast::domain::order_no::OrderNo>| {
+        let known: Option<BTreeSet<_>> = orders.iter().map(|number| cast.order(number.as_str())).collect();
+        match known {
+            Some(known) if known.len() == orders.len() => Answer::Numbers(known.into_iter().collect()),
+            _ => Answer::Other(format!("{orders:?}")),
+        }
+    };
+    Ok(match operation {
         Operation::Order { order } => {
             let found = database.order(&cast.number(OrderId(*order))).await?;
             let found = found.map(|found| stored(cast, &found)).transpose();
@@ -184,13 +188,13 @@ async fn try_ask(cast: &Cast, database: &RealDatabase, call: &Call) -> Result<An
             if next.is_some() { Answer::Other("a second page".to_owned()) } else { numbers(orders) }
         }
         Operation::BucketStock { bucket } => {
-            items(database.bucket_stock(activity, real_bucket(Bucket(*bucket))).await?, false)
+            items(&database.bucket_stock(activity, real_bucket(Bucket(*bucket))).await?, false)
         }
         Operation::Stock => {
             let skus: Vec<_> = (0..SKUS).map(|sku| real_sku(Sku(sku))).collect();
-            items(database.stock(activity, &skus).await?, false)
+            items(&database.stock(activity, &skus).await?, false)
         }
-        Operation::Crowd { .. } => Answer::Other("no operation of the database".to_owned()),
+        _ => Answer::Other("no operation of the database".to_owned()),
     })
 }
 
@@ -216,7 +220,7 @@ fn key(sku: &holdfast::domain::ids::Sku, bucket: holdfast::domain::ids::Bucket) 
 }
 
 /// Stock items in the reference's terms; `one` if there can be one only.
-fn items(items: Vec<StockItem>, one: bool) -> Answer {
+fn items(items: &[StockItem], one: bool) -> Answer {
     let told = items.iter().map(|item| {
         let of_it = Item {
             allotted: item.allotted.try_into().ok()?,

@@ -24,12 +24,16 @@ pub fn sequences(share: &Share) -> Result<(), String> {
     })?;
     // What every script looked for is all that there is.
     let stored = runtime.block_on(server.count());
-    if stored == items.get() { Ok(()) } else { Err(format!("{stored} items are stored, and {} were written", items.get())) }
+    if stored == items.get() {
+        Ok(())
+    } else {
+        Err(format!("{stored} items are stored, and {} were written", items.get()))
+    }
 }
 
 /// A few steps, then several at once; half of them on a database that refuses transactions that meet.
 pub fn groups(share: &Share) -> Result<(), String> {
     let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    let server = runtime.block_on(Server::start(share.seed % 2 == 0));
+    let server = runtime.block_on(Server::start(share.seed.is_multiple_of(2)));
     share.check(&operation::groups(), |script| runtime.block_on(Stage::play(&server, &script)).map(|_| ()))
 }

@@ -18,21 +18,52 @@ const GROUP: std::ops::RangeInclusive<usize> = 1..=4;
 
 #[derive(Clone, PartialEq)]
 pub enum Operation {
-    Commit { of: Submission, parts: Vec<Part>, limit: Units },
-    Claim { of: Submission, knows: bool },
-    OpenStock { sku: u8, bucket: u8, units: Units },
-    SetOnSale { sku: u8, bucket: u8, on_sale: bool },
+    Commit {
+        of: Submission,
+        parts: Vec<Part>,
+        limit: Units,
+    },
+    Claim {
+        of: Submission,
+        knows: bool,
+    },
+    OpenStock {
+        sku: u8,
+        bucket: u8,
+        units: Units,
+    },
+    SetOnSale {
+        sku: u8,
+        bucket: u8,
+        on_sale: bool,
+    },
     /// Under the item's version, or one that is off.
-    Correct { sku: u8, bucket: u8, off: i8, available: Units },
-    Order { order: u8 },
+    Correct {
+        sku: u8,
+        bucket: u8,
+        off: i8,
+        available: Units,
+    },
+    Order {
+        order: u8,
+    },
     /// All of them, some twice.
     Orders,
-    BuyerOrders { buyer: u8 },
-    HomeOrders { bucket: u8 },
-    BucketStock { bucket: u8 },
+    BuyerOrders {
+        buyer: u8,
+    },
+    HomeOrders {
+        bucket: u8,
+    },
+    BucketStock {
+        bucket: u8,
+    },
     Stock,
     /// The guard of the submission's first scope lists so many other orders, of no units.
-    Crowd { of: Submission, others: u8 },
+    Crowd {
+        of: Submission,
+        others: u8,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +105,8 @@ fn submission() -> BoxedStrategy<Submission> {
 
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     let part = (0..SKUS, 0..BUCKETS, prop_oneof![9 => 1_u16..4, 1 => Just(0)]);
-    vec(part, 0..4).prop_map(|parts| parts.into_iter().map(|(sku, bucket, units)| part_of(sku, bucket, units)).collect())
+    vec(part, 0..4)
+        .prop_map(|parts| parts.into_iter().map(|(sku, bucket, units)| part_of(sku, bucket, units)).collect())
 }
 
 const fn part_of(sku: u8, bucket: u8, units: Units) -> Part {
@@ -131,10 +163,15 @@ impl fmt::Debug for Operation {
                 write!(f, "{} {}", if *on_sale { "sell" } else { "freeze" }, item(sku, bucket))
             }
             Self::Correct { sku, bucket, off, available } => {
-                write!(f, "correct {} to {available}, under its version{}", item(sku, bucket), match off {
-                    0 => String::new(),
-                    off => format!(" {off:+}"),
-                })
+                write!(
+                    f,
+                    "correct {} to {available}, under its version{}",
+                    item(sku, bucket),
+                    match off {
+                        0 => String::new(),
+                        off => format!(" {off:+}"),
+                    }
+                )
             }
             Self::Order { order } => write!(f, "read #{order}"),
             Self::Orders => write!(f, "read all orders"),

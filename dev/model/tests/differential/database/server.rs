@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::{
 use holdfast::{
     adapters::{aws, dynamodb::Database},
     config::TableConfig,
-    domain::order::{Stored, Status},
+    domain::order::{Status, Stored},
 };
 use serde_json::{Map, Value};
 use servers::{Dynamodb, DynamodbOptions};
@@ -36,7 +36,8 @@ pub struct Server {
     client: Client,
     /// Of other processes, with connections of their own.
     pub others: Vec<Database>,
-    _server: Dynamodb,
+    /// Runs as long as it is kept.
+    _kept: Dynamodb,
 }
 
 async fn client(endpoint: &str) -> Client {
@@ -67,15 +68,13 @@ impl Server {
         if conflicts {
             server.set_latency(LATENCY);
         }
-        Self { database: of_this, client: client_of, others, _server: server }
+        Self { database: of_this, client: client_of, others, _kept: server }
     }
 
     /// The items under these keys, as they are stored.
     pub async fn items(&self, keys: &[Key]) -> BTreeMap<Key, Item> {
         assert!(keys.len() <= KEYS_MAX);
-        let key = |(pk, sk): &Key| {
-            Item::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))])
-        };
+        let key = |(pk, sk): &Key| Item::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))]);
         let wanted = KeysAndAttributes::builder().set_keys(Some(keys.iter().map(key).collect()));
         let wanted = wanted.consistent_read(true).build().unwrap();
         let got = self.client.batch_get_item().request_items(TABLE, wanted).send().await.unwrap();

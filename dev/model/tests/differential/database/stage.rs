@@ -15,7 +15,7 @@ use super::{
     server::{Item, Key, Server, number, of, text},
 };
 use crate::{
-    cast::{BUCKETS, Cast, ORDERS, SKUS, SKU_NAMES, Submission},
+    cast::{BUCKETS, Cast, ORDERS, SKU_NAMES, SKUS, Submission},
     run::{permutations, unlike},
 };
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -52,7 +52,8 @@ impl<'a> Stage<'a> {
         keys.extend(cast.scopes.keys().map(|(scope, buyer)| guard_key(&cast, (*buyer, *scope))));
         let everywhere = (0..SKUS).flat_map(|sku| (0..BUCKETS).map(move |bucket| (Sku(sku), Bucket(bucket))));
         keys.extend(everywhere.clone().map(|(sku, bucket)| stock_key(&cast, sku, bucket)));
-        let mut stage = Self { server, cast, database: Database::default(), stored: BTreeMap::new(), keys, corrected: Vec::new() };
+        let mut stage =
+            Self { server, cast, database: Database::default(), stored: BTreeMap::new(), keys, corrected: Vec::new() };
         for ((sku, bucket), units) in everywhere.zip(&script.scene.stock) {
             if let Some(units) = *units {
                 let open = Operation::OpenStock { sku: sku.0, bucket: bucket.0, units };
@@ -163,23 +164,28 @@ impl<'a> Stage<'a> {
         let calls: Vec<Call> = group.iter().enumerate().map(call).collect();
         let answers = self.ask_all(&calls).await;
         let stored = self.server.items(&self.keys).await;
-        let mut tried = String::new();
+        let mut tried = Vec::new();
         for order in permutations(calls.len()) {
             let mut database = self.database.clone();
             // Who found too many others in the way has not done anything.
             let in_turn = order.into_iter().filter(|at| answers[*at] != Answer::Busy);
             let expected: Vec<_> = in_turn.map(|at| (at, expect(&self.cast, &mut database, &calls[at]))).collect();
             if let Some((at, answer)) = expected.iter().find(|(at, answer)| answers[*at] != *answer) {
-                tried.push_str(&format!("  in one order, call {at} answers {answer:?}\n"));
+                tried.push(format!("  in one order, call {at} answers {answer:?}"));
             } else if let Err(differs) = same(&self.cast, &database, &stored) {
-                tried.push_str(&format!("  in one order: {differs}\n"));
+                tried.push(format!("  in one order: {differs}"));
             } else {
                 self.stored = stored;
                 return Ok(());
             }
         }
-        let told: Vec<String> = answers.iter().enumerate().map(|(at, answer)| format!("  {at}: {answer:?}\n")).collect();
-        Err(TestCaseError::fail(format!("no order of the calls gives what they gave:\n{}{tried}", told.concat())))
+        let told: Vec<String> =
+            answers.iter().enumerate().map(|(at, answer)| format!("  {at}: {answer:?}\n")).collect();
+        Err(TestCaseError::fail(format!(
+            "no order of the calls gives what they gave:\n{}{}",
+            told.concat(),
+            tried.join("\n")
+        )))
     }
 
     async fn ask_all(&self, calls: &[Call]) -> Vec<Answer> {
@@ -266,6 +272,7 @@ fn read_order(cast: &Cast, order: OrderId, item: &Item) -> Result<Stored, String
     };
     let home = format!("{}#{}", cast.id(), placement.home);
     let due = format!("{:.3}#{}", placement.pay_before, placement.order_no);
-    let right = number == order && of(item, "home") == home && of(item, "due") == due && of(item, "expires_at").is_empty();
+    let right =
+        number == order && of(item, "home") == home && of(item, "due") == due && of(item, "expires_at").is_empty();
     if right { Ok(stored) } else { Err(format!("an order {item:?}")) }
 }

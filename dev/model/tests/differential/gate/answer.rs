@@ -23,9 +23,16 @@ pub enum Answer {
     Sums(Vec<SumCheck>),
     Looks(Vec<Look>),
     Record(Option<Record>),
-    Bucket { present: bool, configuration: Option<u16>, skus: Map<Sku, Counters> },
+    Bucket {
+        present: bool,
+        configuration: Option<u16>,
+        skus: Map<Sku, Counters>,
+    },
     /// A record that cannot be read has its number only.
-    Listed { records: Vec<(OrderId, Option<Record>)>, marked: Vec<OrderId> },
+    Listed {
+        records: Vec<(OrderId, Option<Record>)>,
+        marked: Vec<OrderId>,
+    },
     Marked(bool),
     BadData,
     /// Nothing that the reference ever says.
@@ -41,7 +48,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    pub fn version(&self, bucket: u8, stale: bool) -> u16 {
+    pub fn version(self, bucket: u8, stale: bool) -> u16 {
         match (self.versions[usize::from(bucket)], stale) {
             (version, false) => version,
             (1, true) => 2,

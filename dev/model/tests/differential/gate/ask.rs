@@ -59,7 +59,7 @@ pub async fn ask(
             told_or_fault(gate.sync_control(cast.activity(*version), here, now).await, Answer::Control)
         }
         Operation::Sum { repair, .. } => {
-            told_or_fault(gate.sum_bucket(activity(false), here, *repair).await, |sums| told.sums(&sums))
+            told_or_fault(gate.sum_bucket(activity(false), here, *repair).await, |sums| Told::sums(&sums))
         }
         Operation::Look { of, stale } => {
             let buckets: Vec<_> = cast.activity(1).buckets.all().collect();
@@ -70,7 +70,9 @@ pub async fn ask(
             let order = OrderId(*order);
             told.one_record(bucket.0.into(), order, gate.record(cast.id(), here, &cast.number(order)).await)
         }
-        Operation::ReadBucket { .. } => told_or_fault(gate.read_bucket(activity(false), here).await, |it| told.state(&it)),
+        Operation::ReadBucket { .. } => {
+            told_or_fault(gate.read_bucket(activity(false), here).await, |it| Told::state(&it))
+        }
         Operation::ListRecords { .. } => {
             told_or_fault(gate.list_records(cast.id(), here, 0).await, |page| told.page(bucket.0.into(), &page))
         }
@@ -82,12 +84,7 @@ pub async fn ask(
     }
 }
 
-async fn too_great(
-    gate: &RealGate,
-    activity: &Activity,
-    bucket: RealBucket,
-    number: TooGreat,
-) -> Answer {
+async fn too_great(gate: &RealGate, activity: &Activity, bucket: RealBucket, number: TooGreat) -> Answer {
     use TooGreat as T;
     let mut allotment = RealAllotment { sku: real_sku(Sku(0)), allotted: 5, version: 9, on_sale: true };
     let mut activity = activity.clone();

@@ -28,25 +28,30 @@ pub async fn group(stage: &mut Stage<'_>, group: &[Operation]) -> Result<(), Tes
     if second.is_some_and(|second| second != after) {
         return Err(TestCaseError::reject("a second of Redis's clock ended meanwhile"));
     }
-    let mut tried = String::new();
+    let mut tried = Vec::new();
     for order in permutations(group.len()) {
         let mut gates: Vec<Gate> = before.clone();
         let expected = order.iter().map(|at| (*at, expect(&stage.cast, &mut gates, &group[*at], stage.moments())));
         let expected: Vec<(usize, Answer)> = expected.collect();
         let unlike = expected.iter().find(|(at, answer)| answers[*at] != *answer);
         if let Some((at, answer)) = unlike {
-            tried.push_str(&format!("  in the order {order:?}, call {at} answers {answer:?}\n"));
+            tried.push(format!("  in the order {order:?}, call {at} answers {answer:?}"));
             continue;
         }
         stage.gates = gates;
         match stage.compare(&"at once") {
             Ok(()) => return Ok(()),
-            Err(differs) => tried.push_str(&format!("  in the order {order:?}: {differs}\n")),
+            Err(differs) => tried.push(format!("  in the order {order:?}: {differs}")),
         }
     }
     stage.gates = before;
-    let told: Vec<String> = (0..).zip(&answers).map(|(at, answer): (usize, _)| format!("  {at}: {answer:?}\n")).collect();
-    Err(TestCaseError::fail(format!("no order of the calls gives what they gave:\n{}{tried}", told.concat())))
+    let told: Vec<String> =
+        (0..).zip(&answers).map(|(at, answer): (usize, _)| format!("  {at}: {answer:?}\n")).collect();
+    Err(TestCaseError::fail(format!(
+        "no order of the calls gives what they gave:\n{}{}",
+        told.concat(),
+        tried.join("\n")
+    )))
 }
 
 async fn ask_all(stage: &mut Stage<'_>, group: &[Operation]) -> Vec<Answer> {

@@ -199,9 +199,10 @@ impl Situation<'_> {
         }
         match then {
             Operation::Place { stale, .. } | Operation::Deduct { stale, .. } if usable => {
-                let of_another = self.before.control.is_some_and(|control| {
-                    control.version != self.at.version(self.before.bucket.0, *stale)
-                });
+                let of_another = self
+                    .before
+                    .control
+                    .is_some_and(|control| control.version != self.at.version(self.before.bucket.0, *stale));
                 match target {
                     Target::Control => complain(true),
                     // Deducting, the configuration is looked at last.
@@ -223,7 +224,9 @@ impl Situation<'_> {
                 _ => Verdict::Undisturbed,
             },
             Operation::SyncControl { .. } if usable => complain(*target == Target::Control),
-            Operation::TooGreat { .. } if *self.answer != Answer::Preheated(Preheated::Already) && usable => complain(true),
+            Operation::TooGreat { .. } if *self.answer != Answer::Preheated(Preheated::Already) && usable => {
+                complain(true)
+            }
             Operation::Sum { .. } if usable => complain(matches!(target, Target::Sku(_) | Target::Record(_))),
             Operation::ReadBucket { .. } => complain(matches!(target, Target::Control | Target::Sku(_))),
             Operation::Record { order, .. } => match target {
@@ -268,7 +271,10 @@ impl Situation<'_> {
 
     fn give_back(&self, then: &Operation, target: &Target) -> Verdict {
         use model::reference::scripts::{Restocked, Undone};
-        let done = matches!(self.answer, Answer::Undone(Undone::Done) | Answer::Restocked(Restocked::Done(_)) | Answer::BadData);
+        let done = matches!(
+            self.answer,
+            Answer::Undone(Undone::Done) | Answer::Restocked(Restocked::Done(_)) | Answer::BadData
+        );
         let restock = matches!(then, Operation::Restock { .. });
         match target {
             Target::Record(order) => complain(then.order() == Some(*order)),
@@ -323,11 +329,8 @@ impl Situation<'_> {
         let Answer::Looks(looks) = self.answer else { return Verdict::Undisturbed };
         let mut looks = looks.clone();
         let here = &mut looks[usize::from(self.before.bucket.0)];
-        *here = Look {
-            free: Vec::new(),
-            limited: limited && here.limited,
-            record: here.record.take().filter(|_| record),
-        };
+        *here =
+            Look { free: Vec::new(), limited: limited && here.limited, record: here.record.take().filter(|_| record) };
         Verdict::Instead(Answer::Looks(looks))
     }
 

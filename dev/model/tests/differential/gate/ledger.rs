@@ -20,7 +20,8 @@ fn held(units: &Map<Sku, Units>) -> String {
 /// Operation and text of the entry, if there must be one.
 pub fn entry(cast: &Cast, operation: &Operation, answer: &Answer, before: &Gate, after: &Gate) -> Option<String> {
     let of = |name: &str, order: OrderId, units: &str| Some(format!("{name} {} {units}", cast.number(order)));
-    let held_by = |gate: &Gate, order| gate.records.get(order).map_or(String::new(), |record: &Record| held(&record.held));
+    let held_by =
+        |gate: &Gate, order| gate.records.get(order).map_or(String::new(), |record: &Record| held(&record.held));
     let (order, changed) = (operation.order().unwrap_or(OrderId(0)), before != after);
     match operation {
         Operation::Place { .. } if changed => of("place", order, &held_by(after, order)),
@@ -43,9 +44,8 @@ pub fn entry(cast: &Cast, operation: &Operation, answer: &Answer, before: &Gate,
         Operation::SyncAllotment { allotments, .. } if changed => {
             let old = |sku| before.skus.get(sku).copied();
             let newer = allotments.iter().filter(|it| old(it.sku).is_none_or(|old| it.version > old.version));
-            let more = newer.map(|it| {
-                (it.sku, i32::from(it.allotted) - old(it.sku).map_or(0, |old| i32::from(old.allotted)))
-            });
+            let more =
+                newer.map(|it| (it.sku, i32::from(it.allotted) - old(it.sku).map_or(0, |old| i32::from(old.allotted))));
             Some(format!("sync {}", list(more)))
         }
         Operation::Sum { .. } if changed => match answer {

@@ -9,25 +9,78 @@ use crate::cast::{self, Submission, buyer_of, home_of, part_list, unit_text};
 
 #[derive(Clone, PartialEq)]
 pub enum Operation {
-    Place { of: Submission, look: bool, stale: bool },
-    Deduct { of: Submission, at: u8, units: Vec<(u8, Units)>, stale: bool },
-    Undo { of: Submission, at: u8 },
-    Restock { order: u8, at: u8, take: u8, keep_mark: bool },
-    Restore { of: Submission, take: u8, at: u8, parts: Vec<Part> },
-    Preheat { at: u8, version: u16, allotments: Vec<Allotment> },
-    SyncAllotment { at: u8, allotments: Vec<Allotment> },
-    SyncControl { at: u8, version: u16 },
-    Sum { at: u8, repair: bool },
-    Look { of: Submission, stale: bool },
-    Record { order: u8, at: u8 },
-    ReadBucket { at: u8 },
-    ListRecords { at: u8 },
-    Marked { of: Submission },
+    Place {
+        of: Submission,
+        look: bool,
+        stale: bool,
+    },
+    Deduct {
+        of: Submission,
+        at: u8,
+        units: Vec<(u8, Units)>,
+        stale: bool,
+    },
+    Undo {
+        of: Submission,
+        at: u8,
+    },
+    Restock {
+        order: u8,
+        at: u8,
+        take: u8,
+        keep_mark: bool,
+    },
+    Restore {
+        of: Submission,
+        take: u8,
+        at: u8,
+        parts: Vec<Part>,
+    },
+    Preheat {
+        at: u8,
+        version: u16,
+        allotments: Vec<Allotment>,
+    },
+    SyncAllotment {
+        at: u8,
+        allotments: Vec<Allotment>,
+    },
+    SyncControl {
+        at: u8,
+        version: u16,
+    },
+    Sum {
+        at: u8,
+        repair: bool,
+    },
+    Look {
+        of: Submission,
+        stale: bool,
+    },
+    Record {
+        order: u8,
+        at: u8,
+    },
+    ReadBucket {
+        at: u8,
+    },
+    ListRecords {
+        at: u8,
+    },
+    Marked {
+        of: Submission,
+    },
     Fault(Fault),
     /// The operation finds something that cannot be read, which is put right afterwards.
-    Spoiled { what: Spoil, then: Box<Operation> },
+    Spoiled {
+        what: Spoil,
+        then: Box<Operation>,
+    },
     /// The operation brings a number of 2^53 or more.
-    TooGreat { at: u8, number: TooGreat },
+    TooGreat {
+        at: u8,
+        number: TooGreat,
+    },
 }
 
 /// What happens to a server, or to a second.
@@ -35,19 +88,36 @@ pub enum Operation {
 pub enum Fault {
     NextSecond,
     /// The bucket key expires first.
-    LoseStock { at: u8 },
-    LoseOrders { at: u8 },
-    LoseLedger { at: u8 },
+    LoseStock {
+        at: u8,
+    },
+    LoseOrders {
+        at: u8,
+    },
+    LoseLedger {
+        at: u8,
+    },
     LoseAll,
     ForgetScripts,
     /// From here on the replica of the bucket's node gets nothing.
-    ReplicaStops { at: u8 },
+    ReplicaStops {
+        at: u8,
+    },
     /// The replica takes over with what it has.
-    FailOver { at: u8 },
+    FailOver {
+        at: u8,
+    },
     /// A counter is off, as after a hand's work.
-    Drift { at: u8, sku: u8, by: i32 },
+    Drift {
+        at: u8,
+        sku: u8,
+        by: i32,
+    },
     /// The buyer's marks list so many other orders, of no units.
-    Crowd { order: u8, others: u8 },
+    Crowd {
+        order: u8,
+        others: u8,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +300,8 @@ impl fmt::Debug for Fault {
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Scene { scope, limit, configuration, stock } = &self.scene;
-        let loaded = stock.as_ref().map_or("not loaded".to_owned(), |stock| format!("loaded with {stock:?} of each SKU"));
+        let loaded =
+            stock.as_ref().map_or("not loaded".to_owned(), |stock| format!("loaded with {stock:?} of each SKU"));
         writeln!(f, "  a limit of {limit} per {scope:?}, configuration {configuration}, both buckets {loaded}")?;
         for (number, step) in (1..).zip(&self.steps) {
             writeln!(f, "  {number:2}. {step:?}")?;

@@ -12,7 +12,7 @@ use crate::cast::{BUCKETS, CARTS, CONFIGURATIONS, FILLERS_MAX, ORDERS, SKUS, Sub
 const STEPS: std::ops::RangeInclusive<usize> = 1..=55;
 /// Steps before a group, and calls in it.
 const STEPS_BEFORE_GROUP: std::ops::RangeInclusive<usize> = 0..=8;
-const GROUP: std::ops::RangeInclusive<usize> = 1..=4;
+const GROUP: std::ops::RangeInclusive<usize> = 1..=5;
 
 pub fn scripts() -> impl Strategy<Value = Script> {
     (scene(), vec(step(), STEPS)).prop_map(|(scene, steps)| Script { scene, steps, group: Vec::new() })
@@ -20,9 +20,8 @@ pub fn scripts() -> impl Strategy<Value = Script> {
 
 /// A few steps, then a group of calls at once on few orders.
 pub fn groups() -> impl Strategy<Value = Script> {
-    let group = vec(call(few(), Just(0).boxed()), GROUP);
-    (scene(), vec(step(), STEPS_BEFORE_GROUP), group)
-        .prop_map(|(scene, steps, group)| Script { scene, steps, group })
+    let group = vec(call(&few(), &Just(0).boxed()), GROUP);
+    (scene(), vec(step(), STEPS_BEFORE_GROUP), group).prop_map(|(scene, steps, group)| Script { scene, steps, group })
 }
 
 fn scene() -> impl Strategy<Value = Scene> {
@@ -42,7 +41,9 @@ fn submission() -> BoxedStrategy<Submission> {
     let carts = u8::try_from(CARTS.len()).unwrap();
     // Mostly what its number says, so that retries ask for the same.
     let cart = prop_oneof![4 => Just(None), 1 => (0..carts).prop_map(Some)];
-    (0..ORDERS, cart).prop_map(move |(order, cart)| Submission { order, cart: cart.unwrap_or(default_cart(order)) }).boxed()
+    (0..ORDERS, cart)
+        .prop_map(move |(order, cart)| Submission { order, cart: cart.unwrap_or(default_cart(order)) })
+        .boxed()
 }
 
 /// Submissions that meet: two buyers of one home, two orders each.
@@ -85,7 +86,7 @@ fn configuration() -> impl Strategy<Value = u16> {
 }
 
 /// A call of the gate.
-fn call(of: BoxedStrategy<Submission>, at: BoxedStrategy<u8>) -> BoxedStrategy<Operation> {
+fn call(of: &BoxedStrategy<Submission>, at: &BoxedStrategy<u8>) -> BoxedStrategy<Operation> {
     let (of, at) = (|| of.clone(), || at.clone());
     let take = || prop_oneof![3 => Just(1_u8), 1 => Just(2_u8)];
     prop_oneof![
@@ -112,7 +113,7 @@ fn call(of: BoxedStrategy<Submission>, at: BoxedStrategy<u8>) -> BoxedStrategy<O
 }
 
 fn step() -> BoxedStrategy<Operation> {
-    let anything = || call(submission(), bucket());
+    let anything = || call(&submission(), &bucket());
     prop_oneof![
         82 => anything(),
         8 => fault().prop_map(Operation::Fault),

@@ -7,8 +7,8 @@ use holdfast::{
     config::RedisConfig,
 };
 use redis::{
-    Client, Cmd, FromRedisValue, aio::MultiplexedConnection, cluster::ClusterClient,
-    cluster_async::ClusterConnection, cmd,
+    Client, Cmd, FromRedisValue, aio::MultiplexedConnection, cluster::ClusterClient, cluster_async::ClusterConnection,
+    cmd,
 };
 use servers::{Redis, RedisCluster, RedisOptions};
 

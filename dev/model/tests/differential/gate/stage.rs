@@ -11,8 +11,7 @@ use super::{
     answer::{Answer, Moments, expect},
     ask::ask,
     bad_data::{self, Situation, Verdict},
-    check,
-    ledger,
+    check, ledger,
     operation::{Fault, Operation, Scene, Script, Spoil, allotment, crowded},
     random::default_cart,
     server::{Dump, Server, Snapshot},
@@ -210,10 +209,12 @@ impl<'a> Stage<'a> {
             let touched = operation.bucket().0 == u8::try_from(index).unwrap();
             let entry = ledger::entry(&self.cast, operation, expected, before, after).filter(|_| touched);
             if before == after && entry.is_none() && was != is {
-                let what = format!("  something was written although nothing changed\n  before: {was:?}\n  after:  {is:?}");
+                let what =
+                    format!("  something was written although nothing changed\n  before: {was:?}\n  after:  {is:?}");
                 return Err(failed(self.step, operation, &what));
             }
-            let new: Vec<_> = is.ledger.entries.iter().filter(|(id, _)| !was.ledger.entries.contains_key(*id)).collect();
+            let new: Vec<_> =
+                is.ledger.entries.iter().filter(|(id, _)| !was.ledger.entries.contains_key(*id)).collect();
             if new.iter().map(|(_, text)| *text).ne(&entry) {
                 let what = format!("  ledger\n    real:      {new:?}\n    reference: {entry:?}");
                 return Err(failed(self.step, operation, &what));

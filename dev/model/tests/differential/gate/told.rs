@@ -171,7 +171,7 @@ impl Told<'_> {
         })
     }
 
-    pub fn state(&self, state: &BucketState) -> Answer {
+    pub fn state(state: &BucketState) -> Answer {
         let counters = |it: &holdfast::ports::SkuState| {
             let counters = Counters {
                 free: it.stock.try_into().ok()?,
@@ -210,7 +210,7 @@ impl Told<'_> {
         }
     }
 
-    pub fn sums(&self, sums: &[RealSumCheck]) -> Answer {
+    pub fn sums(sums: &[RealSumCheck]) -> Answer {
         let one = |sum: &RealSumCheck| {
             Some(SumCheck {
                 sku: reference_sku(sum.sku.as_str())?,
