@@ -112,6 +112,8 @@ pub enum Fault {
         at: u8,
         sku: u8,
         by: i32,
+        /// Sold units instead of free ones.
+        sold: bool,
     },
     /// The buyer's marks list so many other orders, of no units.
     Crowd {
@@ -289,8 +291,9 @@ impl fmt::Debug for Fault {
             Self::ForgetScripts => write!(f, "flush the scripts"),
             Self::ReplicaStops { at } => write!(f, "the replica of bucket {at} stops following"),
             Self::FailOver { at } => write!(f, "bucket {at} fails over to its replica"),
-            Self::Drift { at, sku, by } => {
-                write!(f, "free {} of bucket {at} is off by {by}", cast::SKU_NAMES[usize::from(*sku)])
+            Self::Drift { at, sku, by, sold } => {
+                let counter = if *sold { "sold" } else { "free" };
+                write!(f, "{counter} {} of bucket {at} is off by {by}", cast::SKU_NAMES[usize::from(*sku)])
             }
             Self::Crowd { order, others } => write!(f, "the marks of #{order}'s buyer list {others} other orders"),
         }

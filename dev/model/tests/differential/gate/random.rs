@@ -133,8 +133,8 @@ fn fault() -> BoxedStrategy<Fault> {
         1 => Just(Fault::ForgetScripts),
         3 => bucket().prop_map(|at| Fault::ReplicaStops { at }),
         4 => bucket().prop_map(|at| Fault::FailOver { at }),
-        3 => (bucket(), 0..SKUS, prop_oneof![-3..0_i32, 1..4_i32])
-            .prop_map(|(at, sku, by)| Fault::Drift { at, sku, by }),
+        3 => (bucket(), 0..SKUS, prop_oneof![-3..0_i32, 1..4_i32], any::<bool>())
+            .prop_map(|(at, sku, by, sold)| Fault::Drift { at, sku, by, sold }),
         2 => (0..ORDERS, FILLERS_MAX - 3..=FILLERS_MAX).prop_map(|(order, others)| Fault::Crowd { order, others }),
     ]
     .boxed()

@@ -295,7 +295,7 @@ impl<'a> Stage<'a> {
                 self.gates[index] = replica.gate.clone();
                 self.drifted[index].clone_from(&replica.drifted);
             }
-            Fault::Drift { sku, by, .. } => self.drift(bucket, Sku(*sku), *by).await,
+            Fault::Drift { sku, by, sold, .. } => self.drift(bucket, Sku(*sku), *by, *sold).await,
             Fault::Crowd { order, others } => self.crowd(*order, *others).await,
         }
         self.stored = self.snapshots().await;
@@ -314,15 +314,16 @@ impl<'a> Stage<'a> {
         }
     }
 
-    async fn drift(&mut self, bucket: Bucket, sku: Sku, by: i32) {
+    async fn drift(&mut self, bucket: Bucket, sku: Sku, by: i32, sold: bool) {
         let index = usize::from(bucket.0);
         let Some(counters) = self.gates[index].skus.get_mut(sku) else { return };
-        counters.free += by;
-        let free = counters.free;
+        let counter = if sold { &mut counters.sold } else { &mut counters.free };
+        *counter += by;
+        let (free, sold) = (counters.free, counters.sold);
         let name = real_sku(sku);
         let text = &self.stored[index].bucket.entries[name.as_str()];
-        let rest = text.split_once('|').map_or("", |(_, rest)| rest);
-        self.server.hset(&self.keys(bucket).bucket, name.as_str(), &format!("{free}|{rest}")).await;
+        let rest = text.splitn(3, '|').nth(2).unwrap_or_default();
+        self.server.hset(&self.keys(bucket).bucket, name.as_str(), &format!("{free}|{sold}|{rest}")).await;
         self.drifted[index].push(sku);
     }
 
