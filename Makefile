@@ -37,6 +37,10 @@ test: need-rust need-redis ## Every test of the workspace
 	  set -x; cargo test --locked --workspace --no-fail-fast; \
 	fi
 
+.PHONY: model
+model: need-rust ## The order protocol, explored exhaustively: options in ARGS, as in ARGS="--only failover"
+	cargo run --locked --quiet -p model --bin model -- $(ARGS)
+
 .PHONY: lint
 lint: need-rust $(TOOLS)/bin/cargo-deny-$(DENY_VERSION) ## Format, clippy, licences and sources of every dependency
 	cargo fmt --all --check

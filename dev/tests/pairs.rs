@@ -26,6 +26,7 @@ use harness::{
 use holdfast::{
     app::{
         activity_cache::ActivityCache,
+        admission::AdmissionControl,
         place_order::{PlaceOrder, Placed, Refusal, Submission},
         reconcile::Reconcile,
         roll_back::RollBackOrder,
@@ -150,6 +151,10 @@ impl Round {
         let wiring = self.stack.backend.wiring.clone();
         let process = PlaceOrder {
             cache: ActivityCache::new(Faulty { inner: wiring.database.clone(), saboteur: saboteur.clone() }),
+            admission: AdmissionControl::new(
+                Faulty { inner: wiring.database.clone(), saboteur: saboteur.clone() },
+                wiring.degraded_rate,
+            ),
             store: Faulty { inner: wiring.database, saboteur: saboteur.clone() },
             gate: Faulty { inner: wiring.gate, saboteur: saboteur.clone() },
             messages: Faulty { inner: self.outbox.clone(), saboteur: saboteur.clone() },

@@ -3,7 +3,10 @@
 use data_encoding::BASE64;
 use secrecy::SecretString;
 
-use crate::domain::token::{SigningKey, TokenKeys};
+use crate::domain::{
+    rate::SharedRate,
+    token::{SigningKey, TokenKeys},
+};
 
 type Lookup = Box<dyn Fn(&str) -> Option<String>>;
 
@@ -31,6 +34,18 @@ pub struct RedisConfig {
 
 /// Deadline of a call to Redis when none is set, in milliseconds.
 const REDIS_DEADLINE_MS: u64 = 50;
+
+/// Orders a second that are admitted past Redis, over all processes, when no rate is set: what the script
+/// admits into one bucket, because all of them may meet on one stock item. Such an item is good for about
+/// a hundred a second.
+pub const DEGRADED_RATE: u32 = 80;
+const DEGRADED_RATE_MAX: u32 = 10_000;
+/// Most processes of a function when none is said: what an account may run in all, unless it asked for more.
+const PROCESSES: u32 = 1_000;
+const PROCESSES_MAX: u32 = 100_000;
+/// Messages of the roll-back queue above which admission is limited, when nothing is set.
+pub const BACKLOG: u32 = 100_000;
+const BACKLOG_MAX: u32 = 100_000_000;
 
 /// Names of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +134,28 @@ impl Reader {
         })
     }
 
+    /// `HOLDFAST_DEGRADED_RATE` (1 to 10,000 orders a second, 80 by default) and `HOLDFAST_PROCESSES_MAX`
+    /// (1 to 100,000 processes of this function at a time, 1,000 by default).
+    pub fn degraded_rate(&mut self) -> SharedRate {
+        SharedRate {
+            per_second: self.number("HOLDFAST_DEGRADED_RATE", DEGRADED_RATE, DEGRADED_RATE_MAX),
+            processes: self.number("HOLDFAST_PROCESSES_MAX", PROCESSES, PROCESSES_MAX),
+        }
+    }
+
+    /// `HOLDFAST_BACKLOG_MAX` (1 to 100,000,000 messages, 100,000 by default).
+    pub fn backlog_max(&mut self) -> u64 {
+        u64::from(self.number("HOLDFAST_BACKLOG_MAX", BACKLOG, BACKLOG_MAX))
+    }
+
+    fn number(&mut self, name: &str, default: u32, max: u32) -> u32 {
+        let Some(text) = self.optional(name) else { return default };
+        text.parse().ok().filter(|number| (1..=max).contains(number)).unwrap_or_else(|| {
+            self.fail(name, &format!("must be a whole number from 1 to {max}"));
+            default
+        })
+    }
+
     /// `HOLDFAST_ROLL_BACK_QUEUE_URL`.
     pub fn roll_back_queue(&mut self) -> QueueConfig {
         QueueConfig { roll_back_url: Some(self.queue("HOLDFAST_ROLL_BACK_QUEUE_URL")), ..QueueConfig::default() }
@@ -188,6 +225,9 @@ mod tests {
             ("HOLDFAST_REDIS_URL", "http://secret-host"),
             ("HOLDFAST_REDIS_CLUSTER", "yes"),
             ("HOLDFAST_REDIS_DEADLINE_MS", "9"),
+            ("HOLDFAST_DEGRADED_RATE", "0"),
+            ("HOLDFAST_PROCESSES_MAX", "many"),
+            ("HOLDFAST_BACKLOG_MAX", "-1"),
             ("HOLDFAST_TOKEN_KEYS", "1:c2hvcnQ="),
             ("HOLDFAST_ROLL_BACK_QUEUE_URL", "queue"),
         ]);
@@ -195,6 +235,8 @@ mod tests {
         reader.redis();
         reader.token_keys();
         reader.roll_back_queue();
+        reader.degraded_rate();
+        reader.backlog_max();
         let ConfigError(errors) = reader.finish().unwrap_err();
         let names: Vec<_> = errors.iter().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(
@@ -205,7 +247,10 @@ mod tests {
                 "HOLDFAST_REDIS_CLUSTER",
                 "HOLDFAST_REDIS_DEADLINE_MS",
                 "HOLDFAST_TOKEN_KEYS",
-                "HOLDFAST_ROLL_BACK_QUEUE_URL"
+                "HOLDFAST_ROLL_BACK_QUEUE_URL",
+                "HOLDFAST_DEGRADED_RATE",
+                "HOLDFAST_PROCESSES_MAX",
+                "HOLDFAST_BACKLOG_MAX"
             ]
         );
         assert!(!errors.join(" ").contains("secret-host") && !errors.join(" ").contains("c2hvcnQ"));
@@ -224,6 +269,8 @@ mod tests {
         let redis = reader.redis().unwrap();
         assert_eq!((redis.urls.len(), redis.deadline_ms), (2, 50));
         assert!(reader.token_keys().is_some());
+        assert_eq!(reader.degraded_rate(), SharedRate { per_second: 80, processes: 1_000 });
+        assert_eq!(reader.backlog_max(), 100_000);
         assert_eq!(reader.finish(), Ok(()));
     }
 }

@@ -20,9 +20,9 @@ use holdfast::{
         time::UnixMillis,
     },
     ports::{
-        ActivityStore, BucketState, Claim, Commit, Cursor, Deducted, Fault, Look, Messages, OrderEvent, OrderGate,
-        OrderStore, PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked, Restored, RollBack, Saved, StockGate,
-        StockStore, SumCheck, Undone,
+        ActivityStore, Admission, AdmissionStore, BucketState, Claim, Commit, Cursor, Deducted, Fault, Limiting, Look,
+        Messages, OrderEvent, OrderGate, OrderStore, PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked,
+        Restored, RollBack, Saved, StockGate, StockStore, SumCheck, Undone,
     },
 };
 
@@ -116,6 +116,12 @@ struck! { OrderStore:
     orders(order_nos: &[OrderNo]) -> Vec<Stored>;
     buyer_orders(activity: &ActivityId, buyer: &BuyerId) -> Vec<OrderNo>;
     home_orders(activity: &ActivityId, bucket: Bucket, after: Option<&Cursor>) -> (Vec<OrderNo>, Option<Cursor>);
+}
+
+struck! { AdmissionStore:
+    admission() -> Admission;
+    note_bypass(until: UnixMillis) -> ();
+    limit_admission(limiting: &Limiting) -> ();
 }
 
 struck! { StockStore:

@@ -400,10 +400,11 @@ fn moves(size: Size) -> Scenario {
         moves: vec![
             Move::Units { from: Bucket(0), to: Bucket(1), units: 1 },
             Move::Adjust { bucket: Bucket(0), more: -1 },
+            Move::Adjust { bucket: Bucket(1), more: 1 },
         ],
         bounds: Bounds {
             calls: [1, 1, 0],
-            moves: size.of(2, 3),
+            moves: 2,
             syncs: 2,
             failovers: size.of(0, 1),
             flushes: size.of(0, 1),

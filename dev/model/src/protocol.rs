@@ -301,7 +301,10 @@ impl Protocol {
                 self.deliver(state, &taken);
             }
             Action::Batch { first, second, again } => {
-                let drafts = std::iter::once(first).chain(second).map(|at| state.persists[at].clone()).collect();
+                let mut drafts = vec![state.persists[first].clone()];
+                let other = second.map(|at| state.persists[at].clone());
+                // One transaction names an order once: of two messages of one order, one is enough.
+                drafts.extend(other.filter(|other| other.placement.order != drafts[0].placement.order));
                 if again {
                     state.left.redelivered -= 1;
                 } else {

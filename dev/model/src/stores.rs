@@ -189,7 +189,7 @@ impl Protocol {
             && drafts.iter().all(|draft| (*before).clone().commit(draft, limit) == Commit::Committed)
         {
             for draft in drafts {
-                commit_without_stock(state, draft, limit);
+                commit_without_asking(state, draft);
                 state.ghost_mut(draft.placement.order).takes += 1;
             }
             return vec![Commit::Committed; drafts.len()];
@@ -295,8 +295,9 @@ pub fn deduct(state: &mut State, placement: &Arc<Placement>, bucket: Bucket, uni
     deducted
 }
 
-/// The transaction as if every item had enough.
-fn commit_without_stock(state: &mut State, draft: &Draft, limit: Limit) {
+/// The transaction as if the guard had room and every item enough.
+fn commit_without_asking(state: &mut State, draft: &Draft) {
+    let limit = Limit { units: Units::MAX, placements: PLACEMENTS_MAX };
     let database = state.database_mut();
     for part in &draft.parts {
         if let Some(item) = database.stock.get_mut((part.sku, part.bucket)) {

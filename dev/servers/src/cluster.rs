@@ -55,6 +55,65 @@ impl RedisCluster {
         }
     }
 
+    /// Lets the nodes serve what they have when slots of others are not served, as managed clusters do.
+    ///
+    /// # Errors
+    /// When a node refuses.
+    pub async fn serve_partly(&self) -> io::Result<()> {
+        for node in self.nodes.iter().filter(|node| node.is_running()) {
+            let mut set = cmd("CONFIG");
+            ask::<()>(node, set.arg("SET").arg("cluster-require-full-coverage").arg("no")).await?;
+        }
+        Ok(())
+    }
+
+    /// Kills the `index`th primary and, before it, its replica: nobody takes over.
+    pub fn kill_shard(&mut self, index: usize) {
+        if let Some(replica) = self.nodes[SLOTS.len()..].get_mut(index) {
+            replica.stop_hard();
+        }
+        self.kill_primary(index);
+    }
+
+    /// Suspends the `index`th primary and, before it, its replica, with SIGSTOP.
+    ///
+    /// # Errors
+    /// When one of them is stopped.
+    pub fn pause_shard(&self, index: usize) -> io::Result<()> {
+        for node in self.nodes.iter().skip(index).step_by(SLOTS.len()).collect::<Vec<_>>().into_iter().rev() {
+            node.pause()?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all running nodes have taken a killed one for failed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] after `limit`.
+    pub async fn until_failed(&self, limit: Duration) -> io::Result<()> {
+        wait::until("the dead node is known", limit, async || {
+            for node in self.nodes.iter().filter(|node| node.is_running()) {
+                let info = ask::<String>(node, cmd("CLUSTER").arg("INFO")).await?;
+                if info.lines().any(|line| line == "cluster_slots_fail:0") {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        })
+        .await
+    }
+
+    /// Starts the `index`th primary again after [`Self::kill_shard`]: empty, on its port, with its slots.
+    ///
+    /// # Errors
+    /// As [`Redis::restart`].
+    pub async fn revive_primary(&mut self, index: usize) -> io::Result<()> {
+        match self.nodes[..SLOTS.len()].get_mut(index) {
+            Some(primary) => primary.restart().await,
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "there is no such primary")),
+        }
+    }
+
     /// Waits until all running nodes find that every slot has a primary, and that it is one that
     /// runs: right after a kill the others do not know of it yet and find everything well.
     ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast::{
     adapters::{dynamodb::Database, redis::Gate},
-    app::issue_token::{IssueToken, Issued},
+    app::issue_token::{IssueToken, Issued, LocalCounts},
     domain::token::{Page, TokenKeys},
     lambda::{
         Wiring,
@@ -30,7 +30,8 @@ struct TokenRequest {
 
 #[must_use]
 pub fn handler(wiring: Wiring, keys: Arc<TokenKeys>) -> Handler {
-    Handler { use_case: IssueToken { cache: wiring.cache, gate: wiring.gate, clock: SystemClock, keys } }
+    let Wiring { cache, gate, .. } = wiring;
+    Handler { use_case: IssueToken { cache, gate, clock: SystemClock, keys, counts: LocalCounts::default() } }
 }
 
 impl HttpHandler for Handler {

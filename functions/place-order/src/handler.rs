@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use holdfast::{
     adapters::{dynamodb::Database, redis::Gate, sqs::Queues},
-    app::place_order::{PlaceOrder, Placed, Refusal, Submission},
+    app::{
+        admission::AdmissionControl,
+        place_order::{PlaceOrder, Placed, Refusal, Submission},
+    },
     domain::{
         cart::Cart,
         ids::{ActivityId, Sku},
@@ -43,8 +46,10 @@ struct LineRequest {
 
 #[must_use]
 pub fn handler(wiring: Wiring, keys: Arc<TokenKeys>) -> Handler {
-    let Wiring { gate, database, queues, cache } = wiring;
-    Handler { use_case: PlaceOrder { cache, store: database, gate, messages: queues, clock: SystemClock, keys } }
+    let Wiring { gate, database, queues, cache, degraded_rate, .. } = wiring;
+    let admission = AdmissionControl::new(database.clone(), degraded_rate);
+    let use_case = PlaceOrder { cache, admission, store: database, gate, messages: queues, clock: SystemClock, keys };
+    Handler { use_case }
 }
 
 impl HttpHandler for Handler {

@@ -2,8 +2,8 @@
 
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use holdfast::{
-    adapters::{dynamodb::Database, redis::Gate},
-    app::roll_back::RollBackOrder,
+    adapters::{dynamodb::Database, redis::Gate, sqs::Queues},
+    app::{roll_back::RollBackOrder, watch_backlog::WatchBacklog},
     domain::readable,
     lambda::{Wiring, batch::each_message},
     ports::{Fault, RollBack, SystemClock},
@@ -11,6 +11,7 @@ use holdfast::{
 
 pub struct Handler {
     use_case: RollBackOrder<Database, Gate, SystemClock>,
+    backlog: WatchBacklog<Database, Queues, SystemClock>,
 }
 
 /// Why one message failed. It comes again, and after five receives it is a dead letter.
@@ -26,13 +27,18 @@ enum Failed {
 
 #[must_use]
 pub fn handler(wiring: Wiring) -> Handler {
-    let Wiring { gate, database, cache, .. } = wiring;
-    Handler { use_case: RollBackOrder { cache, store: database, gate, clock: SystemClock } }
+    let Wiring { gate, database, queues, cache, backlog_max, .. } = wiring;
+    let backlog = WatchBacklog::new(database.clone(), queues, SystemClock, backlog_max, "roll-back");
+    Handler { use_case: RollBackOrder { cache, store: database, gate, clock: SystemClock }, backlog }
 }
 
 impl Handler {
     pub async fn handle(&self, event: SqsEvent) -> SqsBatchResponse {
-        each_message(event, |message| self.settle(message)).await
+        let settled = each_message(event, |message| self.settle(message)).await;
+        if let Err(fault) = self.backlog.run().await {
+            tracing::warn!(fault = fault.chain(), "backlog_not_judged");
+        }
+        settled
     }
 
     async fn settle(&self, message: SqsMessage) -> Result<(), Failed> {

@@ -14,7 +14,7 @@ use lambda_runtime::LambdaEvent;
 async fn main() -> Result<(), lambda_runtime::Error> {
     let mut reader = Reader::environment();
     run::start_telemetry(&reader.log_filter());
-    let settings = Settings::read(&mut reader, Needs { gate: true, ..Needs::default() });
+    let settings = Settings::read(&mut reader, Needs { gate: true, roll_back_queue: true, ..Needs::default() });
     reader.finish()?;
     let handler = Arc::new(roll_back::handler(settings.connect().await));
     run::serve_events(move |event: LambdaEvent<SqsEvent>| {

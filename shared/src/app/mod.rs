@@ -2,8 +2,11 @@
 
 pub mod activity_cache;
 pub mod admin;
+pub mod admission;
+mod commit_order;
 pub mod fill_order;
 pub mod issue_token;
+mod past_gate;
 pub mod place_order;
 pub mod query;
 pub mod reconcile;
@@ -11,3 +14,4 @@ pub mod reconcile_bucket;
 pub mod relay;
 pub mod roll_back;
 mod submission;
+pub mod watch_backlog;

@@ -8,6 +8,7 @@ pub mod limit;
 pub mod money;
 pub mod order;
 pub mod order_no;
+pub mod rate;
 pub mod record;
 pub mod repair;
 pub mod stock;

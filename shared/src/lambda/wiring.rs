@@ -3,7 +3,8 @@
 use crate::{
     adapters::{aws, dynamodb::Database, redis::Gate, sqs::Queues},
     app::activity_cache::ActivityCache,
-    config::{QueueConfig, Reader, RedisConfig, TableConfig},
+    config::{self, QueueConfig, Reader, RedisConfig, TableConfig},
+    domain::rate::SharedRate,
 };
 
 /// What a function needs beside the tables.
@@ -21,6 +22,8 @@ pub struct Settings {
     tables: TableConfig,
     redis: Option<RedisConfig>,
     queues: QueueConfig,
+    degraded_rate: SharedRate,
+    backlog_max: u64,
 }
 
 impl Settings {
@@ -33,7 +36,8 @@ impl Settings {
             Needs { roll_back_queue: true, .. } => reader.roll_back_queue(),
             Needs { .. } => QueueConfig::default(),
         };
-        Self { tables, redis, queues }
+        let (degraded_rate, backlog_max) = (reader.degraded_rate(), reader.backlog_max());
+        Self { tables, redis, queues, degraded_rate, backlog_max }
     }
 
     /// Makes the clients. Redis is connected by its first call, so that a function starts without it.
@@ -41,7 +45,8 @@ impl Settings {
         let config = aws::sdk_config().await;
         let database = Database::new(aws_sdk_dynamodb::Client::new(&config), self.tables);
         let queues = Queues::new(aws_sdk_sqs::Client::new(&config), self.queues);
-        Wiring::new(Gate::new(self.redis), database, queues)
+        let (degraded_rate, backlog_max) = (self.degraded_rate, self.backlog_max);
+        Wiring { degraded_rate, backlog_max, ..Wiring::new(Gate::new(self.redis), database, queues) }
     }
 }
 
@@ -52,12 +57,16 @@ pub struct Wiring {
     pub database: Database,
     pub queues: Queues,
     pub cache: ActivityCache<Database>,
+    pub degraded_rate: SharedRate,
+    pub backlog_max: u64,
 }
 
 impl Wiring {
+    /// As the only process of its function.
     #[must_use]
     pub fn new(gate: Gate, database: Database, queues: Queues) -> Self {
         let cache = ActivityCache::new(database.clone());
-        Self { gate, database, queues, cache }
+        let degraded_rate = SharedRate { per_second: config::DEGRADED_RATE, processes: 1 };
+        Self { gate, database, queues, cache, degraded_rate, backlog_max: u64::from(config::BACKLOG) }
     }
 }

@@ -1,11 +1,13 @@
 //! What the use cases need from the world, as narrow traits. An adapter MUST keep each clause that its
 //! trait states; the tests in `tests/` hold every adapter to them.
 
+mod admission;
 mod clock;
 mod gate;
 mod messages;
 mod store;
 
+pub use admission::{Admission, AdmissionStore, Backlog, Limiting};
 pub use clock::{Clock, SystemClock};
 pub use gate::{
     BucketState, Deducted, GateRefusal, Look, OrderGate, PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked,

@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod bad_data;
+mod breaker;
 mod bucket;
 mod faults;
 mod listing;

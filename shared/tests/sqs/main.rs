@@ -18,7 +18,7 @@ use holdfast::{
         order::{Order, Stored},
         order_no::OrderNo,
     },
-    ports::{Effect, Fault, Messages, OrderEvent, RollBack, RollBackReason},
+    ports::{Backlog, Effect, Fault, Messages, OrderEvent, RollBack, RollBackReason},
 };
 use serde_json::{Value, json};
 use servers::{FaultKind, Sqs};
@@ -192,4 +192,23 @@ async fn a_queue_that_does_not_exist_or_a_server_that_is_gone_has_nothing() {
     let queues = Queues::new(client(world.server.endpoint()).await, world.urls.clone());
     world.server.stop().await;
     assert_eq!(queues.send_roll_back(&roll_back(), 0).await.unwrap_err().effect, Effect::None);
+}
+
+#[tokio::test]
+async fn the_backlog_counts_what_waits_what_is_in_flight_and_what_is_delayed() {
+    let world = World::start().await;
+    assert_eq!(world.queues.roll_back_backlog().await.unwrap(), 0);
+    for delay_s in [0, 0, 0, 600, 600] {
+        world.queues.send_roll_back(&roll_back(), delay_s).await.unwrap();
+    }
+    assert_eq!(world.queues.roll_back_backlog().await.unwrap(), 5);
+    let url = world.urls.roll_back_url.as_ref().unwrap();
+    let received = world.client.receive_message().queue_url(url).send().await.unwrap().messages.unwrap();
+    assert_eq!(received.len(), 1);
+    assert_eq!(world.queues.roll_back_backlog().await.unwrap(), 5);
+    let delete = world.client.delete_message().queue_url(url);
+    delete.receipt_handle(received[0].receipt_handle.as_ref().unwrap()).send().await.unwrap();
+    assert_eq!(world.queues.roll_back_backlog().await.unwrap(), 4);
+    world.server.control().inject(servers::Fault::standing("GetQueueAttributes", FaultKind::Error500));
+    assert_eq!(world.queues.roll_back_backlog().await.unwrap_err().effect, Effect::None);
 }

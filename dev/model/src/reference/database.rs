@@ -124,9 +124,9 @@ impl Database {
         self.commit_batch(std::slice::from_ref(draft), limit).pop().unwrap_or(Commit::Committed)
     }
 
-    /// One transaction of several orders: one action per order, guard and stock item, those of the same
-    /// item merged; all of it or nothing. Answers per order, as if each reason were its own: an order
-    /// that only shares the transaction with a refused one is told `Committed`, and was not.
+    /// One transaction of several orders, each there once: one action per order, guard and stock item,
+    /// those of the same item merged; all of it or nothing. Answers per order, as if each reason were its
+    /// own: an order that only shares the transaction with a refused one is told `Committed`, and was not.
     pub fn commit_batch(&mut self, drafts: &[Draft], limit: Limit) -> Vec<Commit> {
         let mut charged: Map<(Buyer, Scope), Guard> = Map::default();
         let mut taken: Map<(Sku, Bucket), Units> = Map::default();

@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod degraded;
+mod degraded_parts;
 mod failures;
 mod last_unit;
+mod limited;
 mod refusals;
 mod replays;
 mod shop;

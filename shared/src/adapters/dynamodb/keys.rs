@@ -77,6 +77,11 @@ impl Key {
         Self::new("P".to_owned(), job)
     }
 
+    /// The state of admission.
+    pub fn admission() -> Self {
+        Self::new("P".to_owned(), "admission")
+    }
+
     /// A row of the audit table. An untracked change has its event in the key as well, so that it can
     /// neither hide nor replace the tracked change of that version.
     pub fn audit(item: String, version: u64, untracked_event: Option<&str>) -> Self {

@@ -1,6 +1,7 @@
 //! DynamoDB: orders, guards, stock, activities and progress in one table, the audit trail in its own.
 
 mod activities;
+mod admission;
 mod audit;
 mod calls;
 mod change;

@@ -44,6 +44,17 @@ impl Call {
         Self { operation, repeatable: true, pace: Pace::Quick, body: Body::Command(command) }
     }
 
+    /// The key that says where it goes: all keys of a call carry the same tag.
+    pub fn key(&self) -> Option<&[u8]> {
+        match &self.body {
+            Body::Script { keys, .. } => keys.first().map(String::as_bytes),
+            Body::Command(command) => command.args_iter().nth(1).and_then(|argument| match argument {
+                redis::Arg::Simple(key) => Some(key),
+                _ => None,
+            }),
+        }
+    }
+
     pub fn slow(self) -> Self {
         Self { pace: Pace::Slow, ..self }
     }

@@ -43,6 +43,21 @@ pub(super) fn classify(error: &RedisError, cluster: bool) -> (Effect, Next) {
     }
 }
 
+/// Whether an answered error shows a server that is well and only refused this call. Otherwise the
+/// server, or the node behind the slot, is of no use at the moment: it loads, has no master, is a
+/// replica, serves other slots, is stuck in a script, lets nobody in, or takes no writes. The last kind
+/// still lets units be given back, but an order costs it a script for nothing.
+pub(super) fn is_usable(error: &RedisError) -> bool {
+    use ServerErrorKind as S;
+    match error.kind() {
+        ErrorKind::Server(kind) => {
+            matches!(kind, S::ResponseError | S::ExecAbort | S::NoScript | S::CrossSlot | S::NotBusy | S::NoSub)
+        }
+        ErrorKind::Extension => !error.code().is_some_and(|code| REFUSED.contains(&code)),
+        _ => false,
+    }
+}
+
 /// Meaning of an error on the way to a connection: nothing was sent. Only a quick refusal is worth
 /// another attempt; one that took the whole deadline would take it again.
 pub(super) fn classify_connect(error: &RedisError) -> (Effect, Next) {
@@ -83,6 +98,36 @@ mod tests {
         for (line, effect, next) in rows {
             assert_eq!(classify(&answered(line), false), (effect, next), "{line}");
         }
+    }
+
+    #[test]
+    fn a_server_that_only_refused_this_call_is_usable() {
+        for line in [
+            "NOSCRIPT No matching script.",
+            "CROSSSLOT Keys in request don't hash to the same slot",
+            "ERR user_script:12: attempt to index a nil value",
+            "WEIRD something new",
+        ] {
+            assert!(is_usable(&answered(line)), "{line}");
+        }
+        for line in [
+            "READONLY You can't write against a read only replica.",
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 127.0.0.1:6381",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "CLUSTERDOWN Hash slot not served",
+            "MASTERDOWN Link with MASTER is down",
+            "LOADING Redis is loading the dataset in memory",
+            "BUSY Redis is busy running a script.",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "NOAUTH Authentication required.",
+            "NOPERM this user has no permissions",
+            "NOREPLICAS Not enough good replicas to write.",
+            "MISCONF Redis is configured to save RDB snapshots",
+        ] {
+            assert!(!is_usable(&answered(line)), "{line}");
+        }
+        assert!(!is_usable(&RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionReset))));
     }
 
     #[test]

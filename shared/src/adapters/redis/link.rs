@@ -42,6 +42,8 @@ pub(super) struct Live {
     connection: Connection,
     /// Set when the server closed it: what is sent afterwards is lost, so nothing is.
     closed: Arc<AtomicBool>,
+    /// Whether another one is being opened to take its place.
+    renewing: Arc<AtomicBool>,
 }
 
 impl Live {
@@ -94,10 +96,35 @@ impl Link {
     }
 
     /// Drops this connection, unless another one took its place. Calls that wait for its reply go on.
+    ///
+    /// That of a cluster serves on until there is a new one: a node that hangs must not stop the calls
+    /// to the others, and its own are held off by their breaker.
     pub fn discard(&self, live: &Live) {
         let mut state = self.state();
-        if matches!(&*state, State::Open(open) if Arc::ptr_eq(&open.closed, &live.closed)) {
-            *state = State::Idle;
+        match &*state {
+            State::Open(open) if !Arc::ptr_eq(&open.closed, &live.closed) => {}
+            State::Open(open) if open.is_cluster() => {
+                let renewing = Arc::clone(&open.renewing);
+                if !renewing.swap(true, Ordering::AcqRel) {
+                    tokio::spawn(self.clone().renew(live.clone()));
+                }
+            }
+            State::Open(_) => *state = State::Idle,
+            State::Idle | State::Opening(_) => {}
+        }
+    }
+
+    /// Puts a new connection in the place of this one, if one can be opened.
+    async fn renew(self, old: Live) {
+        match self.connect().await {
+            Ok(new) => {
+                let mut state = self.state();
+                if matches!(&*state, State::Open(open) if Arc::ptr_eq(&open.closed, &old.closed)) {
+                    *state = State::Open(new);
+                }
+            }
+            // The next call that fails on it tries again.
+            Err(_) => old.renewing.store(false, Ordering::Release),
         }
     }
 
@@ -143,7 +170,7 @@ impl Link {
         let connection = tokio::time::timeout(CONNECT_DEADLINE, connecting).await.unwrap_or_else(|_| {
             Err(RedisError::from(std::io::Error::new(std::io::ErrorKind::TimedOut, "connecting took too long")))
         })?;
-        Ok(Live { connection, closed })
+        Ok(Live { connection, closed, renewing: Arc::default() })
     }
 
     async fn connect_single(&self, closed: Arc<AtomicBool>) -> RedisResult<MultiplexedConnection> {

@@ -1,6 +1,8 @@
 //! The gate on Redis, a single node or a cluster. One operation is one Lua script in `lua/` and its
-//! twin in `scripts/`; both speak in outcomes. What cannot be reached or read is a [`Fault`].
+//! twin in `scripts/`; both speak in outcomes. What cannot be reached or read is a [`Fault`]; when
+//! nothing usable answers twice in a row, calls are such faults at once (`breaker`).
 
+mod breaker;
 mod call;
 mod fault;
 pub mod keys;
@@ -13,11 +15,13 @@ mod token_gate;
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::timeout;
+use redis::cluster_routing::Slot;
+use tokio::time::{Instant, timeout};
 
 use self::{
+    breaker::{Breakers, Circuit, Permit},
     call::{BadReply, Body, Call, Pace, Reply},
-    fault::{Next, classify, classify_connect},
+    fault::{Next, classify, classify_connect, is_usable},
     link::{Link, Live},
 };
 use crate::{
@@ -39,6 +43,9 @@ pub struct Gate(Option<Arc<Inner>>);
 
 struct Inner {
     link: Link,
+    breakers: Breakers,
+    /// A dead node of a cluster must not stop the calls to the others.
+    circuit_per_slot: bool,
     quick: Duration,
     slow: Duration,
 }
@@ -50,6 +57,8 @@ enum Failure {
     NotConfigured,
     #[error("Redis cannot be reached")]
     Unreachable(#[source] redis::RedisError),
+    #[error("Redis was not asked: it did not answer lately")]
+    BreakerOpen,
     #[error("Redis did not answer in time")]
     TimedOut,
     #[error("Redis refused or broke off")]
@@ -64,7 +73,8 @@ impl Gate {
         Self(config.map(|config| {
             let quick = Duration::from_millis(config.deadline_ms);
             let slow = Duration::from_millis(config.deadline_ms.max(SLOW_DEADLINE_MS));
-            Arc::new(Inner { link: Link::new(config, slow), quick, slow })
+            let (breakers, circuit_per_slot) = (Breakers::default(), config.cluster);
+            Arc::new(Inner { link: Link::new(config, slow), breakers, circuit_per_slot, quick, slow })
         }))
     }
 
@@ -81,20 +91,31 @@ impl Gate {
         let Some(inner) = &self.0 else {
             return Err(Fault::not_applied(call.operation, Failure::NotConfigured));
         };
+        let circuit = inner.circuit(call);
         let (mut retries, mut timed_out, mut unknown) = (0, false, false);
         loop {
-            let (failure, effect, next) = match inner.attempt(call).await {
-                Ok(reply) => return Ok(reply),
+            let Ok(permit) = inner.breakers.admit(circuit, Instant::now()) else {
+                let effect = if unknown { Effect::Unknown } else { Effect::None };
+                return Err(Fault { operation: call.operation, effect, source: Failure::BreakerOpen.into() });
+            };
+            let probe = permit.is_probe();
+            let failed = match inner.attempt(call).await {
+                Ok(reply) => {
+                    permit.answered();
+                    return Ok(reply);
+                }
                 Err(failed) => failed,
             };
-            unknown |= effect == Effect::Unknown;
+            unknown |= failed.effect == Effect::Unknown;
             // A second time-out would double what the buyer waits and tell nothing new.
-            let hopeless = timed_out && matches!(failure, Failure::TimedOut);
-            timed_out |= matches!(failure, Failure::TimedOut);
+            let hopeless = timed_out && matches!(failed.failure, Failure::TimedOut);
+            timed_out |= matches!(failed.failure, Failure::TimedOut);
             let allowed = call.repeatable || !unknown;
-            if next == Next::GiveUp || retries == RETRIES_MAX || hopeless || !allowed {
+            let last = failed.next == Next::GiveUp || retries == RETRIES_MAX || probe || hopeless || !allowed;
+            failed.tell(permit, last);
+            if last {
                 let effect = if unknown { Effect::Unknown } else { Effect::None };
-                return Err(Fault { operation: call.operation, effect, source: failure.into() });
+                return Err(Fault { operation: call.operation, effect, source: failed.failure.into() });
             }
             retries += 1;
             tokio::time::sleep(Duration::from_millis(fastrand::u64(PAUSE_MS))).await;
@@ -102,11 +123,34 @@ impl Gate {
     }
 }
 
+/// An attempt without a reply.
+struct Failed {
+    failure: Failure,
+    effect: Effect,
+    next: Next,
+}
+
+impl Failed {
+    /// What the breaker learns: silence and broken connections count at once; what a server answers
+    /// counts when the attempts are over, because the next one may meet its successor.
+    fn tell(&self, permit: Permit<'_>, last: bool) {
+        match &self.failure {
+            Failure::Failed(error) if is_usable(error) => permit.answered(),
+            Failure::Failed(error) if !last && !error.is_io_error() => {}
+            _ => permit.failed(Instant::now()),
+        }
+    }
+}
+
 impl Inner {
-    async fn attempt(&self, call: &Call) -> Result<Reply, (Failure, Effect, Next)> {
+    fn circuit(&self, call: &Call) -> Circuit {
+        call.key().filter(|_| self.circuit_per_slot).map(Slot::for_key)
+    }
+
+    async fn attempt(&self, call: &Call) -> Result<Reply, Failed> {
         let mut live = self.link.get().await.map_err(|error| {
             let (effect, next) = classify_connect(&error);
-            (Failure::Unreachable(error), effect, next)
+            Failed { failure: Failure::Unreachable(error), effect, next }
         })?;
         let deadline = match call.pace {
             Pace::Quick => self.quick,
@@ -120,11 +164,11 @@ impl Inner {
                 if next == Next::Reconnect {
                     self.link.discard(&live);
                 }
-                Err((Failure::Failed(error), effect, next))
+                Err(Failed { failure: Failure::Failed(error), effect, next })
             }
             Err(_) => {
                 self.link.discard(&live);
-                Err((Failure::TimedOut, Effect::Unknown, Next::Reconnect))
+                Err(Failed { failure: Failure::TimedOut, effect: Effect::Unknown, next: Next::Reconnect })
             }
         }
     }

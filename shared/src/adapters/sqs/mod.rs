@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use aws_sdk_sqs::Client;
+use aws_sdk_sqs::{Client, types::QueueAttributeName};
 use serde::Serialize;
 
 use super::aws::Witness;
 use crate::{
     config::QueueConfig,
-    ports::{Fault, Messages, OrderEvent, RollBack},
+    ports::{Backlog, Fault, Messages, OrderEvent, RollBack},
 };
 
 /// Longest body, in bytes (256 KiB), by the service.
@@ -66,6 +66,25 @@ impl Messages for Queues {
     async fn send_dead_letter(&self, body: &str) -> Result<(), Fault> {
         let (url, body) = (self.urls.dead_letter_url.as_deref(), body.to_owned());
         self.send(Message { operation: "send dead letter", queue: "dead letter", url, delay_s: 0, body }).await
+    }
+}
+
+impl Backlog for Queues {
+    async fn roll_back_backlog(&self) -> Result<u64, Fault> {
+        const OPERATION: &str = "measure the roll-back queue";
+        let url = self.urls.roll_back_url.as_deref();
+        let url = url.ok_or_else(|| Fault::not_applied(OPERATION, Unsendable::NoUrl("roll-back")))?;
+        let counts = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+            QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+        ];
+        let request = self.client.get_queue_attributes().queue_url(url).set_attribute_names(Some(counts.to_vec()));
+        let answer = request.send().await.map_err(|error| Fault::not_applied(OPERATION, error))?;
+        let attributes = answer.attributes.unwrap_or_default();
+        let count = |name| attributes.get(name).and_then(|count| count.parse::<u64>().ok());
+        let counts: Option<Vec<u64>> = counts.iter().map(count).collect();
+        counts.map(|counts| counts.iter().sum()).ok_or_else(|| Fault::not_applied(OPERATION, "the queue does not tell"))
     }
 }
 

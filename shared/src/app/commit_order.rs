@@ -1,0 +1,204 @@
+//! The order transaction and what follows from it: other buckets once, the claim before a refusal is
+//! told, a message where the outcome is unknown. See docs/protocol.md, "Place", 4 and 5.
+
+use super::{
+    fill_order::{Filled, Filling},
+    place_order::{PlaceOrder, Placed, Refusal},
+    submission::{refused, tell, with_home},
+};
+use crate::{
+    domain::{
+        FORMAT,
+        activity::Activity,
+        ids::{Bucket, Sku},
+        order::{Order, Part, Placement, Stored, Take},
+    },
+    ports::{
+        ActivityStore, AdmissionStore, Claim, Clock, Commit, Effect, Fault, Messages, OrderStore, RollBack,
+        RollBackReason, StockGate, StockStore,
+    },
+};
+
+/// Delay of the message that settles an unknown outcome, in seconds: longer than any transaction that
+/// is still on its way.
+pub const UNKNOWN_DELAY_S: u16 = 10;
+/// How often the transaction is tried when a stock item is short: once, then with other buckets.
+const COMMITS_MAX: usize = 2;
+
+/// Where other buckets are looked for when the first are short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Via {
+    /// In Redis, which then holds the parts too.
+    Gate,
+    /// In the database alone.
+    Database,
+}
+
+impl<D, G, M, C> PlaceOrder<D, G, M, C>
+where
+    D: ActivityStore + AdmissionStore + OrderStore + StockStore,
+    G: StockGate,
+    M: Messages,
+    C: Clock,
+{
+    /// The transaction, and once more with other buckets when a stock item is short.
+    pub(super) async fn commit(
+        &self,
+        activity: &Activity,
+        placement: &Placement,
+        parts: Vec<Part>,
+        via: Via,
+    ) -> Result<Placed, Fault> {
+        let mut order = placement.clone().into_order(parts);
+        let mut touched = order.buckets();
+        for attempt in 1..=COMMITS_MAX {
+            if !order.is_filled() {
+                return Err(Fault::not_applied("order transaction", "the parts do not add up to the lines"));
+            }
+            let answer = match self.store.commit(&order, activity.limit.max).await {
+                Ok(answer) => answer,
+                Err(fault) if fault.effect == Effect::Unknown => {
+                    tracing::warn!(order_no = %placement.order_no, fault = fault.chain(), "commit_unknown");
+                    return Ok(self.settle_later(placement, &touched, RollBackReason::CommitUnknown).await);
+                }
+                Err(fault) => return Err(fault),
+            };
+            let refusal = match answer {
+                Commit::Committed => return Ok(Placed::Created(Box::new(order))),
+                Commit::Exists => return self.tell_existing(activity, placement, &touched).await,
+                // Not applied, and the record stays: the same token goes on later.
+                Commit::Busy => return Ok(refused(Refusal::Unavailable)),
+                Commit::LimitReached => {
+                    let orders = self.store.buyer_orders(&placement.activity, &placement.buyer).await;
+                    Refusal::LimitReached(orders.unwrap_or_default())
+                }
+                Commit::Frozen => Refusal::Frozen,
+                Commit::Short(short) if attempt < COMMITS_MAX => {
+                    match self.other_parts(activity, &order, &short, via).await? {
+                        Filled::Parts(parts) => {
+                            order = placement.clone().into_order(parts);
+                            touched.extend(order.buckets());
+                            continue;
+                        }
+                        Filled::GivenBack => return self.tell_stored(placement, Refusal::OrderAborted).await,
+                        _ => Refusal::SoldOut,
+                    }
+                }
+                Commit::Short(_) => Refusal::SoldOut,
+            };
+            return self.give_up(activity, placement, &touched, refusal).await;
+        }
+        Ok(refused(Refusal::Unavailable))
+    }
+
+    /// Other buckets for an order whose stock items were short. Redis is passed by when it does not answer
+    /// or cannot see every bucket: that is no "sold out".
+    async fn other_parts(
+        &self,
+        activity: &Activity,
+        order: &Order,
+        short: &[(Sku, Bucket)],
+        via: Via,
+    ) -> Result<Filled, Fault> {
+        let filling = Filling::new(&self.gate, activity, &order.placement);
+        if via == Via::Gate {
+            match filling.after_database_short(&order.parts, short).await {
+                Ok(Filled::NothingWritten(refusal) | Filled::StillHeld { refusal, .. })
+                    if refusal != Refusal::SoldOut => {}
+                Ok(filled) => return Ok(filled),
+                Err(fault) => {
+                    tracing::warn!(order_no = %order.placement.order_no, fault = fault.chain(), "past_redis");
+                }
+            }
+            self.admission.note_bypass(self.clock.now()).await;
+        }
+        let skus: Vec<Sku> = order.placement.lines.iter().map(|line| line.sku.clone()).collect();
+        let stock = self.store.stock(activity, &skus).await?;
+        Ok(filling.from_database(&stock))
+    }
+
+    /// Gives a submission up: the claim first, and only when it is stored is the refusal told.
+    pub(super) async fn give_up(
+        &self,
+        activity: &Activity,
+        placement: &Placement,
+        buckets: &[Bucket],
+        refusal: Refusal,
+    ) -> Result<Placed, Fault> {
+        let tombstone = placement.clone().into_tombstone(self.clock.now());
+        match self.store.claim(&tombstone).await {
+            Ok(Claim::Order(order)) => return Ok(tell(placement, Stored::Order(*order))),
+            Ok(Claim::Aborted) => {}
+            Err(fault) => {
+                tracing::warn!(order_no = %placement.order_no, fault = fault.chain(), "claim_unknown");
+                return Ok(self.settle_later(placement, buckets, RollBackReason::ClaimUnknown).await);
+            }
+        }
+        if activity.strategy.uses_gate() {
+            let mut failed = false;
+            for bucket in with_home(placement.home, buckets) {
+                let restocked = self.gate.restock(activity, &placement.order_no, bucket, Take::FIRST, false).await;
+                if let Err(fault) = restocked {
+                    tracing::warn!(order_no = %placement.order_no, %bucket, fault = fault.chain(), "restock_failed");
+                    failed = true;
+                }
+            }
+            if failed {
+                // The refusal is final all the same: the tombstone is stored.
+                let _ = self.settle_later(placement, buckets, RollBackReason::RestockFailed).await;
+            }
+        }
+        Ok(refused(refusal))
+    }
+
+    /// Asks for the submission to be settled after a while. When even that cannot be sent,
+    /// reconciliation finds the record.
+    async fn settle_later(&self, placement: &Placement, buckets: &[Bucket], reason: RollBackReason) -> Placed {
+        let message = RollBack {
+            format: FORMAT,
+            activity: placement.activity.clone(),
+            order_no: placement.order_no.clone(),
+            buyer: placement.buyer.clone(),
+            home: placement.home,
+            buckets: with_home(placement.home, buckets),
+            reason,
+        };
+        if let Err(fault) = self.messages.send_roll_back(&message, UNKNOWN_DELAY_S).await {
+            tracing::error!(order_no = %placement.order_no, fault = fault.chain(), "roll_back_not_sent");
+        }
+        Placed::Confirming(placement.order_no.clone())
+    }
+
+    /// Another call of this submission committed, or gave it up. Parts that this call took and the
+    /// order does not name go back.
+    async fn tell_existing(
+        &self,
+        activity: &Activity,
+        placement: &Placement,
+        touched: &[Bucket],
+    ) -> Result<Placed, Fault> {
+        let Some(stored) = self.store.order(&placement.order_no).await? else {
+            // Dead items are removed long after every token has expired.
+            return Ok(refused(Refusal::OrderAborted));
+        };
+        if let Stored::Order(order) = &stored
+            && order.status.is_live()
+            && activity.strategy.uses_gate()
+        {
+            let named = order.buckets();
+            for bucket in with_home(placement.home, touched).into_iter().filter(|bucket| !named.contains(bucket)) {
+                let restored = self.gate.restore(activity, &order.placement, bucket, order.take, &order.parts).await;
+                if let Err(fault) = restored {
+                    tracing::warn!(order_no = %placement.order_no, %bucket, fault = fault.chain(), "part_left_behind");
+                }
+            }
+        }
+        Ok(tell(placement, stored))
+    }
+
+    /// The state of the submission's order, or this refusal when none is stored.
+    pub(super) async fn tell_stored(&self, placement: &Placement, otherwise: Refusal) -> Result<Placed, Fault> {
+        let stored = self.store.order(&placement.order_no).await?;
+        Ok(stored.map_or(refused(otherwise), |stored| tell(placement, stored)))
+    }
+}
