@@ -1,6 +1,6 @@
 //! How many scripts, with which seed, where failures are kept and how they are told.
 
-use std::{env, fmt, thread};
+use std::{collections::BTreeSet, env, fmt, sync::Mutex, thread};
 
 use proptest::{
     strategy::Strategy,
@@ -118,4 +118,30 @@ pub fn permutations(count: usize) -> Vec<Vec<usize>> {
         }
     }
     all
+}
+
+/// Kinds of answers that were met, so that scripts which no longer reach a rule are noticed.
+#[derive(Debug, Default)]
+pub struct Met(Mutex<BTreeSet<String>>);
+
+/// From so many scripts on every kind of answer must have been met.
+const CASES_THAT_MEET_ALL: u32 = 250;
+
+impl Met {
+    /// An answer's kind is its name and the name within: `Placed(Short`.
+    pub fn note(&self, answer: &dyn fmt::Debug) {
+        let text = format!("{answer:?}");
+        let names: Vec<&str> = text.split(['(', '{', ',', ')', ' ']).take(2).collect();
+        self.0.lock().unwrap().insert(names.join(" "));
+    }
+
+    /// Fails with the kinds that are missing.
+    pub fn has_all(&self, share: &Share, kinds: &[&str]) -> Result<(), String> {
+        let met = self.0.lock().unwrap();
+        let missing: Vec<_> = kinds.iter().filter(|kind| !met.contains(**kind)).collect();
+        if missing.is_empty() || share.cases < CASES_THAT_MEET_ALL {
+            return Ok(());
+        }
+        Err(format!("{:?}, HOLDFAST_SEED={}: no script met {missing:?}, only {met:?}", share.kind, share.seed))
+    }
 }

@@ -13,6 +13,27 @@ use crate::run::Share;
 use server::Server;
 use stage::Stage;
 
+/// Every kind of answer that there is.
+const ANSWERS: [&str; 17] = [
+    "Commit Committed",
+    "Commit Exists",
+    "Commit LimitReached",
+    "Commit Frozen",
+    "Commit Short",
+    "Claim Aborted",
+    "Claim Order",
+    "Item Some",
+    "Item None",
+    "Corrected true",
+    "Corrected false",
+    "Order Some",
+    "Order None",
+    "Orders []",
+    "Orders [",
+    "Numbers [OrderId",
+    "Numbers []",
+];
+
 /// One step after another.
 pub fn sequences(share: &Share) -> Result<(), String> {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -22,6 +43,7 @@ pub fn sequences(share: &Share) -> Result<(), String> {
         items.set(items.get() + runtime.block_on(Stage::play(&server, &script))?);
         Ok(())
     })?;
+    server.met.has_all(share, &ANSWERS)?;
     // What every script looked for is all that there is.
     let stored = runtime.block_on(server.count());
     if stored == items.get() {

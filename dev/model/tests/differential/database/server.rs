@@ -19,6 +19,8 @@ use holdfast::{
 use serde_json::{Map, Value};
 use servers::{Dynamodb, DynamodbOptions};
 
+use crate::run::Met;
+
 const TABLE: &str = "holdfast";
 /// Long enough for calls that run at once to meet.
 const LATENCY: Duration = Duration::from_millis(1);
@@ -36,6 +38,7 @@ pub struct Server {
     client: Client,
     /// Of other processes, with connections of their own.
     pub others: Vec<Database>,
+    pub met: Met,
     /// Runs as long as it is kept.
     _kept: Dynamodb,
 }
@@ -68,7 +71,7 @@ impl Server {
         if conflicts {
             server.set_latency(LATENCY);
         }
-        Self { database: of_this, client: client_of, others, _kept: server }
+        Self { database: of_this, client: client_of, others, met: Met::default(), _kept: server }
     }
 
     /// The items under these keys, as they are stored.

@@ -83,6 +83,7 @@ impl<'a> Stage<'a> {
         if real != expected {
             return Err(fail(&unlike(&real, &expected)));
         }
+        self.server.met.note(&real);
         let stored = self.server.items(&self.keys).await;
         if before == self.database && stored != self.stored {
             return Err(fail("  something was written although nothing changed"));

@@ -20,6 +20,51 @@ use operation::Script;
 use server::Server;
 use stage::Stage;
 
+/// Every kind of answer that there is.
+const ANSWERS: [&str; 41] = [
+    "Placed MemoryLost",
+    "Placed ConfigurationChanged",
+    "Placed Replayed",
+    "Placed Mismatch",
+    "Placed GivenBack",
+    "Placed NotStarted",
+    "Placed Ended",
+    "Placed Frozen",
+    "Placed Limited",
+    "Placed LimitReached",
+    "Placed Short",
+    "Placed Admitted",
+    "Deducted Unusable",
+    "Deducted GivenBack",
+    "Deducted Done",
+    "Deducted Frozen",
+    "Deducted Limited",
+    "Deducted Short",
+    "Undone Absent",
+    "Undone GivenBack",
+    "Undone Done",
+    "Restocked Already",
+    "Restocked RecordOnly",
+    "Restocked Done",
+    "Restored NoStock",
+    "Restored Already",
+    "Restored Done",
+    "Preheated Loaded",
+    "Preheated Already",
+    "Taken 0",
+    "Taken 2",
+    "Control true",
+    "Control false",
+    "Sums [SumCheck",
+    "Sums []",
+    "Record Some",
+    "Record None",
+    "Marked true",
+    "Marked false",
+    "BadData",
+    "Looks [Look",
+];
+
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
@@ -42,7 +87,8 @@ async fn play(server: &Server, script: &Script) -> Result<(), TestCaseError> {
 pub fn sequences(share: &Share) -> Result<(), String> {
     let runtime = runtime();
     let server = runtime.block_on(server(share.kind));
-    share.check(&random::scripts(), |script| runtime.block_on(play(&server, &script)))
+    share.check(&random::scripts(), |script| runtime.block_on(play(&server, &script)))?;
+    server.met.has_all(share, &ANSWERS)
 }
 
 /// A few steps, then several at once.

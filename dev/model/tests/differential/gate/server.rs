@@ -12,6 +12,8 @@ use redis::{
 };
 use servers::{Redis, RedisCluster, RedisOptions};
 
+use crate::run::Met;
+
 /// Long enough for a machine that is busy with other tests.
 const DEADLINE_MS: u64 = 10_000;
 
@@ -90,6 +92,7 @@ pub struct Server {
     raw: Raw,
     config: RedisConfig,
     kept: Kept,
+    pub met: Met,
 }
 
 fn config(urls: Vec<String>, cluster: bool) -> RedisConfig {
@@ -102,7 +105,7 @@ impl Server {
         let client = Client::open(server.url()).unwrap();
         let raw = Raw::Single(client.get_multiplexed_async_connection().await.unwrap());
         let config = config(vec![server.url().to_owned()], false);
-        Self { gate: Gate::new(Some(config.clone())), raw, config, kept: Kept::Single(server) }
+        Self { gate: Gate::new(Some(config.clone())), raw, config, kept: Kept::Single(server), met: Met::default() }
     }
 
     pub async fn cluster() -> Self {
@@ -110,7 +113,7 @@ impl Server {
         let client = ClusterClient::new(servers.urls()).unwrap();
         let raw = Raw::Cluster(client.get_async_connection().await.unwrap());
         let config = config(servers.urls(), true);
-        Self { gate: Gate::new(Some(config.clone())), raw, config, kept: Kept::Cluster(servers) }
+        Self { gate: Gate::new(Some(config.clone())), raw, config, kept: Kept::Cluster(servers), met: Met::default() }
     }
 
     pub const fn is_cluster(&self) -> bool {

@@ -204,6 +204,7 @@ impl<'a> Stage<'a> {
         if real != expected {
             return Err(failed(self.step, operation, &unlike(real, expected)));
         }
+        self.server.met.note(real);
         for (index, (was, before)) in stored.iter().zip(&before).enumerate() {
             let (is, after) = (&self.stored[index], &self.gates[index]);
             let touched = operation.bucket().0 == u8::try_from(index).unwrap();
