@@ -41,7 +41,7 @@ pub fn kept_quota(size: Size) -> Scenario {
             refunds: 1,
             flushes: size.of(0, 1),
             failovers: 1,
-            confirms: size.of(1, 2),
+            confirms: 1,
             ..Bounds::default()
         },
         reaches: vec![R::Committed, R::LimitReached, R::LatePaid, R::RepairedByRestock],
@@ -63,7 +63,6 @@ pub fn moves(size: Size) -> Scenario {
             moves: 2,
             syncs: 2,
             failovers: size.of(0, 1),
-            flushes: size.of(0, 1),
             cancels: size.of(0, 1),
             ..Bounds::default()
         },

@@ -45,8 +45,13 @@ pub fn late_requests(size: Size) -> Scenario {
         stock: vec![vec![1, 1]],
         submissions: vec![Submission::new(0, 0, &[(0, 2)]), Submission::new(1, 0, &[(0, 1)])],
         limit: 2,
-        bounds: Bounds { calls: [2, 1, 0], late: size.of(1, 2), confirms: size.of(0, 1), ..Bounds::default() },
-        reaches: vec![R::Committed, R::LandedLate, R::Unknown, R::ClaimWon, R::PartialFill],
+        bounds: Bounds {
+            calls: [size.of(2, 1), 1, 0],
+            late: size.of(1, 2),
+            confirms: size.of(0, 1),
+            ..Bounds::default()
+        },
+        reaches: vec![R::Committed, R::LandedLate, R::Unknown, R::ClaimWon],
         ..Scenario::new("late requests")
     }
 }
@@ -85,13 +90,7 @@ pub fn three_buckets(size: Size) -> Scenario {
         stock: vec![vec![1, 1, 1]],
         submissions: vec![Submission::new(0, 0, &[(0, 3)]), Submission::new(1, 1, &[(0, 1)])],
         limit: 3,
-        bounds: Bounds {
-            calls: [2, 1, 0],
-            faults: size.of(0, 1),
-            failovers: 1,
-            confirms: size.of(0, 1),
-            ..Bounds::default()
-        },
+        bounds: Bounds { calls: [2, 1, 0], faults: size.of(0, 1), failovers: 1, confirms: 0, ..Bounds::default() },
         reaches: vec![R::Committed, R::PartialFill, R::UndoneAtHome, R::OtherBucketAfterShort],
         ..Scenario::new("three buckets")
     }
