@@ -24,6 +24,10 @@ help: ## What there is
 run: need-rust need-redis ## A whole flash sale on this machine, and the proof that nothing was oversold: options in ARGS
 	cargo run --locked --quiet --profile local -p dev --bin dev -- sale $(ARGS)
 
+.PHONY: size
+size: need-rust need-redis ## Reconciles 50 activities and 200,000 orders, and measures it: options in ARGS
+	cargo run --locked --quiet --profile local -p dev --bin dev -- size $(ARGS)
+
 .PHONY: serve
 serve: need-rust need-redis ## The local stack on http://127.0.0.1:8080 until it is interrupted: options in ARGS
 	cargo run --locked --quiet --profile local -p dev --bin dev -- serve $(ARGS)

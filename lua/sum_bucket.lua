@@ -1,12 +1,20 @@
 #!lua
--- Adds up the units that the D records of a bucket hold and compares them with the counters, at one
--- instant; repairs the counters when asked to: stock = allotted − deducted, sold = deducted.
--- Takes about a millisecond per thousand records, and nobody else is served meanwhile.
+-- Adds up the units that the D records of a bucket hold, a page of records in each call, and at the last
+-- page compares them with the counters; repairs the counters when asked to: stock = allotted − deducted,
+-- sold = deducted. A page takes a millisecond or two per thousand records, in which nobody else is served.
+--
+-- The pages make one sum only if no record changed between them. Each script that changes one writes into
+-- the ledger first, so the ledger's last entry tells; and the fields seen must be as many as there are,
+-- because a scan may bring one twice. The last page and the repair are one script: nothing comes between.
 --
 -- KEYS  1 bucket  2 orders  3 ledger
--- ARGV  1 repair: 1 or 0
+-- ARGV  1 repair: 1 or 0  2 fields per page, about
+--       3 cursor  4 ledger's last entry  5 fields in all  6 fields seen: as the last page told, or 0, '', 0, 0
+--       7… sku, units of each so far
 -- Outcomes
 --   bad_data                                     something cannot be read; nothing was repaired
+--   moved                                        something changed since the first page: begin again
+--   page, cursor, entry, fields, seen, sku, units…
 --   sums, then sku, deducted, allotted, stock…   of each SKU that differs; stock before the repair
 
 -- include: records
@@ -14,7 +22,8 @@
 local BAD_DATA = { 'bad_data' }
 local state = redis.pcall('HGETALL', KEYS[1])
 local sentinel = redis.pcall('HGET', KEYS[2], '#')
-if state.err or (type(sentinel) == 'table' and sentinel.err) then
+local last = redis.pcall('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)
+if state.err or (type(sentinel) == 'table' and sentinel.err) or last.err then
   return BAD_DATA
 end
 local texts, skus = {}, {}
@@ -28,14 +37,20 @@ table.sort(skus)
 if not texts['@control'] or not sentinel then
   return { 'sums' }
 end
+local cursor, entry, fields = ARGV[3], last[1] and last[1][1] or '', redis.call('HLEN', KEYS[2])
+if cursor ~= '0' and (entry ~= ARGV[4] or fields ~= tonumber(ARGV[5])) then
+  return { 'moved' }
+end
+local seen, most, deducted = tonumber(ARGV[6]), tonumber(ARGV[2]), {}
+for index = 7, #ARGV, 2 do
+  deducted[ARGV[index]] = exact(ARGV[index + 1])
+end
 
-local deducted = {}
--- In pages, because all at once would need as much memory again. Nothing changes while a script
--- runs, so every field comes exactly once.
-local cursor = '0'
+local read = 0
 repeat
-  local page = redis.call('HSCAN', KEYS[2], cursor, 'COUNT', 500)
+  local page = redis.call('HSCAN', KEYS[2], cursor, 'COUNT', math.min(most, 500))
   cursor = page[1]
+  read = read + #page[2] / 2
   for index = 1, #page[2], 2 do
     local field, text = page[2][index], page[2][index + 1]
     if field ~= '#' and not string.find(field, '|', 1, true) then
@@ -48,7 +63,19 @@ repeat
       end
     end
   end
-until cursor == '0'
+until cursor == '0' or read >= most
+seen = seen + read
+if cursor ~= '0' then
+  local reply = { 'page', cursor, entry, fields, seen }
+  for sku, units in pairs(deducted) do
+    reply[#reply + 1] = sku
+    reply[#reply + 1] = string.format('%d', units)
+  end
+  return reply
+end
+if seen ~= fields then
+  return { 'moved' }
+end
 for sku, units in pairs(deducted) do
   if units > 0 and not texts[sku] then
     return BAD_DATA

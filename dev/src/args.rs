@@ -19,6 +19,41 @@ pub enum Command {
     Serve(Serve),
     /// Runs a whole flash sale and checks that nothing was oversold, doubled or lost.
     Sale(Sale),
+    /// Reconciles many activities and orders, and measures it.
+    Size(Size),
+    /// One run of a reconciliation, for `size`.
+    #[command(hide = true)]
+    SizePass(SizePass),
+}
+
+#[derive(Debug, Args)]
+pub struct Size {
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
+    pub activities: u16,
+    /// Orders in all.
+    #[arg(long, default_value_t = 200_000)]
+    pub orders: u32,
+    /// Buckets of each activity.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub buckets: u16,
+    /// Time of one run, in milliseconds: as the function has it.
+    #[arg(long, default_value_t = 250_000)]
+    pub run_ms: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct SizePass {
+    #[arg(long)]
+    pub dynamodb: String,
+    #[arg(long)]
+    pub redis: String,
+    #[arg(long)]
+    pub ahead_ms: i64,
+    #[arg(long)]
+    pub time_ms: u64,
+    /// This activity alone, and all of it.
+    #[arg(long)]
+    pub only: Option<String>,
 }
 
 /// What both commands take.

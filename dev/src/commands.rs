@@ -1,5 +1,7 @@
 //! What the two subcommands do.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{Sale, Serve};
@@ -50,6 +52,33 @@ pub async fn sale(options: Sale) -> Result<bool, StartError> {
     forgotten?;
     print(&report)?;
     Ok(report.holds())
+}
+
+/// Reconciles at size; answers whether exactly what was planted was found and repaired.
+///
+/// # Errors
+/// When a server does not start, or a pass does not end.
+pub async fn size(options: crate::args::Size) -> Result<bool, StartError> {
+    let size = crate::size::Size {
+        activities: options.activities,
+        orders: options.orders,
+        buckets: options.buckets,
+        run_time: Duration::from_millis(options.run_ms),
+        program: std::env::current_exe()?,
+    };
+    let measured = crate::size::run(&size).await?;
+    println!("{}", measured.text());
+    Ok(measured.holds())
+}
+
+/// One run of a reconciliation; prints what it did.
+///
+/// # Errors
+/// When a server does not answer.
+pub async fn size_pass(options: crate::args::SizePass) -> Result<(), StartError> {
+    let done = crate::size::run_pass(options).await?;
+    println!("{}", serde_json::to_string(&done)?);
+    Ok(())
 }
 
 async fn forget(stack: &Stack, settings: &Settings) -> Result<(), StartError> {

@@ -10,6 +10,7 @@ pub mod gateway;
 pub mod pollers;
 pub mod report;
 pub mod sale;
+pub mod size;
 pub mod stack;
 pub mod stores;
 mod wire;

@@ -15,6 +15,8 @@ async fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(serve) => Box::pin(commands::serve(serve)).await.map(|()| true),
         Command::Sale(sale) => Box::pin(commands::sale(sale)).await,
+        Command::Size(size) => Box::pin(commands::size(size)).await,
+        Command::SizePass(pass) => Box::pin(commands::size_pass(pass)).await.map(|()| true),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -31,6 +33,8 @@ async fn main() -> ExitCode {
 fn start_log(cli: &Cli) {
     let quiet = match cli.command {
         Command::Serve(_) => "info",
+        // Repairs by the thousand are its purpose.
+        Command::Size(_) | Command::SizePass(_) => "off",
         Command::Sale(_) => "error",
     };
     let filter = std::env::var("HOLDFAST_LOG").unwrap_or_else(|_| quiet.to_owned());

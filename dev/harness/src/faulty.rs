@@ -13,6 +13,7 @@ use holdfast::{
     domain::{
         activity::Activity,
         ids::{ActivityId, Bucket, BuyerId, Sku},
+        lease::{Lease, LockName, LockOwner},
         order::{Order, Part, Placement, Stored, Take, Tombstone},
         order_no::OrderNo,
         record::Record,
@@ -20,9 +21,10 @@ use holdfast::{
         time::UnixMillis,
     },
     ports::{
-        ActivityStore, Admission, AdmissionStore, BucketState, Claim, Commit, Cursor, Deducted, Fault, Limiting, Look,
-        Messages, OrderEvent, OrderGate, OrderStore, PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked,
-        Restored, RollBack, Saved, StockGate, StockStore, SumCheck, Undone,
+        Acquired, ActivityStore, Admission, AdmissionStore, BucketMark, BucketState, ChangeFeed, Claim, Commit, Cursor,
+        Deducted, Fault, LedgerEntry, Limiting, LockGate, Look, Messages, OrderEvent, OrderGate, OrderStore,
+        PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked, Restored, RollBack, Saved, Still, StockGate,
+        StockStore, SumCheck, Undone,
     },
 };
 
@@ -162,4 +164,26 @@ struck! { StockGate:
     list_records(activity: &ActivityId, bucket: Bucket, cursor: u64) -> RecordPage;
     marked(activity: &Activity, placement: &Placement) -> bool;
     sum_bucket(activity: &Activity, bucket: Bucket, repair: bool) -> Vec<SumCheck>;
+}
+
+struck! { ChangeFeed:
+    mark(activity: &ActivityId, bucket: Bucket, upto: Option<UnixMillis>) -> BucketMark;
+    changes_after(activity: &ActivityId, bucket: Bucket, entry: &str) -> Option<Vec<LedgerEntry>>;
+    records(activity: &ActivityId, bucket: Bucket, order_nos: &[OrderNo]) -> Vec<Option<Result<Record, String>>>;
+    all_marked(activity: &Activity, bucket: Bucket, placements: &[&Placement]) -> Vec<bool>;
+}
+
+/// Not struck: the lease of a dead owner runs out, and a test would only have to wait for it.
+impl<T: LockGate> LockGate for Faulty<T> {
+    async fn acquire(&self, name: &LockName, owner: &LockOwner, lease: Lease) -> Result<Acquired, Fault> {
+        self.inner.acquire(name, owner, lease).await
+    }
+
+    async fn renew(&self, name: &LockName, owner: &LockOwner, lease: Lease) -> Result<Still, Fault> {
+        self.inner.renew(name, owner, lease).await
+    }
+
+    async fn release(&self, name: &LockName, owner: &LockOwner) -> Result<Still, Fault> {
+        self.inner.release(name, owner).await
+    }
 }

@@ -110,7 +110,8 @@ impl Backend {
 }
 
 impl Clients {
-    async fn new(dynamodb_endpoint: &str, sqs_endpoint: &str) -> Self {
+    /// Clients of servers that run already.
+    pub async fn new(dynamodb_endpoint: &str, sqs_endpoint: &str) -> Self {
         let config = aws::loader()
             .region(Region::from_static("eu-west-1"))
             .credentials_provider(Credentials::new("local", "local", None, None, "harness"))

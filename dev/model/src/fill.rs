@@ -44,7 +44,9 @@ impl Protocol {
         let seen = self.looks(state, placement, &[]);
         let held: Vec<Units> = placement.lines.iter().zip(free).map(|((_, units), free)| (*units).min(*free)).collect();
         let parts = home_parts(placement, &held);
-        plan_parts(placement, &missing(placement, &parts), &seen)?;
+        if plan_parts(placement, &missing(placement, &parts), &seen).is_none() {
+            return is_blind(&seen).then_some(At::Past);
+        }
         Some(At::HomeAgain { seen })
     }
 
@@ -66,7 +68,8 @@ impl Protocol {
             return At::Tell { given_up: true };
         }
         let tried = distinct(kept.iter().map(|part| part.bucket));
-        let filling = Filling { kept, missing, seen, tried, rounds: 0, plan: Vec::new(), todo: Vec::new(), refused };
+        let (blind, plan, todo) = (is_blind(&seen), Vec::new(), Vec::new());
+        let filling = Filling { kept, missing, seen, tried, rounds: 0, plan, todo, blind, refused };
         self.next_round(placement, filling)
     }
 
@@ -83,7 +86,7 @@ impl Protocol {
         let recorded = filling.seen.iter().filter(|seen| seen.held.is_some()).map(|seen| seen.bucket);
         let buckets = with_home(placement.home, filling.tried.into_iter().chain(recorded));
         let todo = buckets.iter().rev().copied().collect();
-        At::Undo { todo, buckets, refused: filling.refused }
+        At::Undo { todo, buckets, blind: filling.blind, refused: filling.refused }
     }
 
     fn after_part(&self, placement: &Placement, filling: Filling) -> At {
@@ -128,7 +131,10 @@ impl Protocol {
                 }
             }
             // No answer, or none that helps: the order does without this bucket.
-            _ => filling.seen.retain(|seen| seen.bucket != bucket),
+            _ => {
+                filling.seen.retain(|seen| seen.bucket != bucket);
+                filling.blind = true;
+            }
         }
         self.next_round(placement, filling)
     }
@@ -149,28 +155,13 @@ impl Protocol {
         At::Drop { todo, parts, refused }
     }
 
-    pub(crate) fn undo_part(
+    pub(crate) fn undo_or_not(
         &self,
         state: &mut State,
         placement: &Arc<Placement>,
-        mut todo: Vec<Bucket>,
-        buckets: Vec<Bucket>,
-        refused: Option<Vec<Bucket>>,
+        bucket: Bucket,
         how: How,
-    ) -> Option<At> {
-        let undone = self.undo_or_not(state, placement, todo.remove(0), how);
-        match undone {
-            Some(Undone::Done | Undone::Absent) if todo.is_empty() => {
-                // Nothing is held any more. Where the database refused before, the claim follows.
-                refused.map(|buckets| At::Claim { buckets })
-            }
-            Some(Undone::Done | Undone::Absent) => Some(At::Undo { todo, buckets, refused }),
-            Some(Undone::GivenBack) => Some(At::Tell { given_up: true }),
-            Some(Undone::BadData) | None => Some(At::Claim { buckets: refused.unwrap_or(buckets) }),
-        }
-    }
-
-    fn undo_or_not(&self, state: &mut State, placement: &Arc<Placement>, bucket: Bucket, how: How) -> Option<Undone> {
+    ) -> Option<Undone> {
         if how == How::Late {
             state.late.push(Late::Undo { placement: placement.clone(), bucket });
         }
@@ -197,6 +188,11 @@ impl Protocol {
             self.reached.fetch_or(bit, std::sync::atomic::Ordering::Relaxed);
         }
     }
+}
+
+/// A bucket that is frozen or lost its keys may have stock all the same.
+fn is_blind(seen: &[Seen]) -> bool {
+    seen.iter().any(|seen| seen.free.is_empty())
 }
 
 /// Where the missing units come from, by what was seen.

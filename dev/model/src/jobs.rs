@@ -292,6 +292,7 @@ impl Protocol {
     pub(crate) fn land(&self, state: &mut State, late: Late) {
         self.reach(Reached::LandedLate);
         match late {
+            Late::Place { placement, look } => drop(self.place(state, &placement, look)),
             Late::Commit(draft, degraded) => drop(self.commit(state, &draft, degraded)),
             Late::Claim(placement) => drop(self.claim(state, placement.order, Some(placement))),
             Late::Deduct { placement, bucket, units } => drop(deduct(state, &placement, bucket, &units)),

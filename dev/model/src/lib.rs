@@ -1,5 +1,6 @@
 //! The order protocol as a state machine. See docs/protocol.md, "How it is checked".
 
+mod actions;
 pub mod check;
 mod fill;
 mod invariants;

@@ -9,7 +9,7 @@ use crate::{
         Bucket, OrderId, Part, Placement, Sku, Take, Units,
         database::{Claim, Commit, Draft, Stored},
         gate::Record,
-        scripts::{Deducted, Placed},
+        scripts::{Deducted, Placed, Undone},
     },
     scenario::{Bug, Reached},
     state::{At, Call, Late, Message, State},
@@ -22,18 +22,20 @@ impl Protocol {
         let mut call = state.calls.remove(index);
         let at = std::mem::replace(&mut call.at, At::Home);
         let next = match at {
-            At::Home => {
-                let placed = self.place(state, &call.placement, false);
-                self.placed(&mut call, placed)
-            }
+            At::Home => match self.place_or_not(state, &call.placement, false, how) {
+                Some(placed) => self.placed(&mut call, placed),
+                None => Some(At::Past),
+            },
             At::Look { free } => self.look_after_short(state, &call.placement, &free),
-            At::HomeAgain { seen } => match self.place(state, &call.placement, true) {
-                Placed::Admitted(held) => {
+            At::HomeAgain { seen } => match self.place_or_not(state, &call.placement, true, how) {
+                Some(Placed::Admitted(held)) => {
                     self.reach(Reached::OtherBucketAfterShort);
                     Some(self.take_missing(&call.placement, &held, seen))
                 }
-                other => self.placed(&mut call, other),
+                Some(other) => self.placed(&mut call, other),
+                None => Some(At::Past),
             },
+            At::Past => None,
             At::Resume { held } => self.resume(state, &call, held),
             At::ResumeLook { held } => {
                 let seen = self.looks(state, &call.placement, &[]);
@@ -43,12 +45,17 @@ impl Protocol {
             At::Drop { todo, parts, refused } => {
                 Some(self.drop_part(state, &call.placement, todo, parts, refused, how))
             }
-            At::Undo { todo, buckets, refused } => self.undo_part(state, &call.placement, todo, buckets, refused, how),
+            At::Undo { todo, buckets, blind, refused } => {
+                let undone = self.undo_or_not(state, &call.placement, todo[0], how);
+                after_undo(undone, todo[1..].to_vec(), buckets, blind, refused)
+            }
             At::Commit { parts, touched, again } => self.commit_call(state, &call, parts, touched, again, how),
             At::Persist { parts } => persist(state, &call, parts, how),
             At::Existing { touched } => existing(state, &call, &touched),
             At::Leftover { order, todo } => self.leftover(state, order, todo, how),
-            At::Reduce { kept, short, todo, touched } => Some(self.reduce(state, &call, kept, short, todo, touched)),
+            At::Reduce { kept, short, todo, touched } => {
+                Some(self.reduce(state, &call, (kept, short), todo, touched, how))
+            }
             At::ReduceLook { kept, short, touched } => {
                 let seen = self.looks(state, &call.placement, &short);
                 let missing = missing(&call.placement, &kept);
@@ -65,9 +72,19 @@ impl Protocol {
                 None
             }
         };
-        if let Some(at) = next {
-            state.calls.push(Call { at, ..call });
+        match next {
+            None => {}
+            Some(At::Past) => state.calls.push(past_gate(call)),
+            Some(at) => state.calls.push(Call { at, ..call }),
         }
+    }
+
+    fn place_or_not(&self, state: &mut State, placement: &Arc<Placement>, look: bool, how: How) -> Option<Placed> {
+        if how == How::Late {
+            state.late.push(Late::Place { placement: placement.clone(), look });
+        }
+        let placed = if how.applied() { Some(self.place(state, placement, look)) } else { None };
+        placed.filter(|_| how == How::Answered)
     }
 
     /// What the home script answers; a replay goes on with what the record holds.
@@ -77,7 +94,7 @@ impl Protocol {
             Placed::Short(free) => Some(At::Look { free }),
             Placed::Replayed(record) => Some(self.replayed(call, &record)),
             Placed::GivenBack => Some(At::Tell { given_up: true }),
-            Placed::MemoryLost => Some(At::Tell { given_up: false }),
+            Placed::MemoryLost => Some(At::Past),
             _ => None,
         }
     }
@@ -172,23 +189,29 @@ impl Protocol {
         (!todo.is_empty()).then_some(At::Leftover { order, todo })
     }
 
-    /// Redis gives up the parts that the database does not have.
+    /// Redis gives up the parts that the database does not have; one that does not answer is passed by.
     fn reduce(
         &self,
         state: &mut State,
         call: &Call,
-        kept: Vec<Part>,
-        short: Vec<Bucket>,
+        (kept, short): (Vec<Part>, Vec<Bucket>),
         mut todo: Vec<Bucket>,
         touched: Vec<Bucket>,
+        how: How,
     ) -> At {
         let bucket = todo.remove(0);
         let units = units_in(&call.placement, &kept, bucket);
-        match deduct(state, &call.placement, bucket, &units) {
-            Deducted::Done if todo.is_empty() => At::ReduceLook { kept, short, touched },
-            Deducted::Done => At::Reduce { kept, short, todo, touched },
-            Deducted::GivenBack => At::Tell { given_up: true },
-            _ => self.give_up(state, call.placement.order, touched),
+        if how == How::Late {
+            let (placement, units) = (call.placement.clone(), units.clone());
+            state.late.push(Late::Deduct { placement, bucket, units });
+        }
+        let deducted = if how.applied() { Some(deduct(state, &call.placement, bucket, &units)) } else { None };
+        match deducted.filter(|_| how == How::Answered) {
+            None => At::OtherStock { touched },
+            Some(Deducted::Done) if todo.is_empty() => At::ReduceLook { kept, short, touched },
+            Some(Deducted::Done) => At::Reduce { kept, short, todo, touched },
+            Some(Deducted::GivenBack) => At::Tell { given_up: true },
+            Some(_) => self.give_up(state, call.placement.order, touched),
         }
     }
 
@@ -213,10 +236,6 @@ impl Protocol {
             }
             Some(Claim::Order(_)) => {
                 state.ghost_mut(order).told_committed = true;
-                None
-            }
-            Some(Claim::Aborted) if call.degraded => {
-                state.ghost_mut(order).told_refused = true;
                 None
             }
             Some(Claim::Aborted) => Some(At::Restock { todo: buckets.clone(), buckets, failed: false }),
@@ -268,10 +287,39 @@ fn persist(state: &mut State, call: &Call, parts: Vec<Part>, how: How) -> Option
 fn existing(state: &mut State, call: &Call, touched: &[Bucket]) -> Option<At> {
     let stored = state.database.order(call.placement.order).cloned()?;
     tell(state, call.placement.order, &stored);
-    let order = stored.live().filter(|_| !call.degraded)?;
+    let order = stored.live()?;
     let named = order.buckets();
     let todo: Vec<Bucket> = touched.iter().copied().filter(|bucket| !named.contains(bucket)).collect();
     (!todo.is_empty()).then(|| At::Leftover { order: order.clone(), todo })
+}
+
+/// The transaction without Redis, home first.
+fn past_gate(call: Call) -> Call {
+    let Call { placement, .. } = call;
+    let (parts, touched) = (placement.home_parts(), vec![placement.home]);
+    Call { placement, degraded: true, at: At::Commit { parts, touched, again: false } }
+}
+
+/// Nothing is held any more, or not everything could be undone. Where the database refused before, the
+/// claim follows; where not every bucket could be looked into, the database is asked.
+fn after_undo(
+    undone: Option<Undone>,
+    todo: Vec<Bucket>,
+    buckets: Vec<Bucket>,
+    blind: bool,
+    refused: Option<Vec<Bucket>>,
+) -> Option<At> {
+    match (undone, refused) {
+        (Some(Undone::Done | Undone::Absent), refused) if !todo.is_empty() => {
+            Some(At::Undo { todo, buckets, blind, refused })
+        }
+        (Some(Undone::GivenBack), _) => Some(At::Tell { given_up: true }),
+        (_, Some(touched)) if blind => Some(At::OtherStock { touched }),
+        (_, Some(buckets)) => Some(At::Claim { buckets }),
+        (_, None) if blind => Some(At::Past),
+        (Some(Undone::Done | Undone::Absent), None) => None,
+        (Some(Undone::BadData) | None, None) => Some(At::Claim { buckets }),
+    }
 }
 
 /// What is stored is told to whoever asks.

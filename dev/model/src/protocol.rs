@@ -1,23 +1,23 @@
-//! The state machine: what can happen next in a state, and what it does.
+//! The state machine: what happens, and what it does. What can happen next is in `actions.rs`.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-use holdfast::domain::order::{Transition, next};
 use stateright::{Model, Property};
 
 use crate::{
+    actions::Fault,
     invariants,
     reference::{
-        Bucket, Day, Event, LinesId, OrderId, Placement, Sku, Status, Take,
+        Bucket, Day, Event, LinesId, OrderId, Placement, Sku, Take,
         database::{Database, Stored},
         gate::Gate,
     },
-    scenario::{Bounds, Bug, ORDERS_MAX, Reached, Scenario},
+    scenario::{ORDERS_MAX, Reached, Scenario},
     settle::Memo,
-    state::{At, Broken, Call, Ghost, Job, Late, Node, State},
+    state::{At, Broken, Call, Ghost, Job, Node, State},
     stores::CONTROL,
 };
 
@@ -46,8 +46,6 @@ impl How {
 pub enum Action {
     /// A buyer sends a submission, for the first time or again.
     Call(OrderId),
-    /// The same while Redis does not answer.
-    CallDegraded(OrderId),
     Step(usize, How),
     Job(usize, How),
     Land(usize),
@@ -111,180 +109,27 @@ impl Protocol {
         missed.copied().collect()
     }
 
-    fn orders(&self) -> impl Iterator<Item = OrderId> + use<> {
+    pub(crate) fn orders(&self) -> impl Iterator<Item = OrderId> + use<> {
         (0..u8::try_from(self.scenario.submissions.len().min(ORDERS_MAX)).unwrap_or(0)).map(OrderId)
     }
 
-    fn buckets(&self) -> impl Iterator<Item = Bucket> + use<> {
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = Bucket> + use<> {
         (0..self.scenario.buckets()).map(Bucket)
-    }
-
-    fn hows(state: &State, faulty: bool, actions: &mut Vec<Action>, action: impl Fn(How) -> Action) {
-        actions.push(action(How::Answered));
-        if faulty && state.left.faults > 0 {
-            actions.extend([action(How::Lost), action(How::Failed)]);
-        }
-        if faulty && state.left.late > 0 {
-            actions.push(action(How::Late));
-        }
-    }
-
-    fn running(&self, state: &State, actions: &mut Vec<Action>) {
-        for (index, call) in state.calls.iter().enumerate() {
-            // Where the call only ends when it is not answered, it might as well never go on.
-            let faulty = !matches!(
-                call.at,
-                At::Home
-                    | At::Look { .. }
-                    | At::HomeAgain { .. }
-                    | At::Resume { .. }
-                    | At::ResumeLook { .. }
-                    | At::Existing { .. }
-                    | At::Reduce { .. }
-                    | At::ReduceLook { .. }
-                    | At::OtherStock { .. }
-                    | At::Tell { .. }
-            );
-            Self::hows(state, faulty, actions, |how| Action::Step(index, how));
-        }
-        for (index, job) in state.jobs.iter().enumerate() {
-            let faulty = matches!(job, Job::Restock { .. } | Job::Restore { .. });
-            Self::hows(state, faulty, actions, |how| Action::Job(index, how));
-        }
-        actions.extend((0..state.late.len()).map(Action::Land));
-        for message in 0..state.messages.len() {
-            actions.push(Action::Deliver { message, again: false });
-            if state.left.redelivered > 0 {
-                actions.push(Action::Deliver { message, again: true });
-            }
-        }
-        for first in 0..state.persists.len() {
-            let others = (0..state.persists.len()).filter(|second| *second != first && self.scenario.bounds.batch > 1);
-            for second in std::iter::once(None).chain(others.map(Some)) {
-                actions.push(Action::Batch { first, second, again: false });
-                if state.left.redelivered > 0 {
-                    actions.push(Action::Batch { first, second, again: true });
-                }
-            }
-        }
-    }
-
-    fn buyers(&self, state: &State, actions: &mut Vec<Action>) {
-        for order in self.orders() {
-            if state.left.calls[usize::from(order.0)] > 0 {
-                actions.push(Action::Call(order));
-                if state.left.degraded > 0 {
-                    actions.push(Action::CallDegraded(order));
-                }
-            }
-            let status = state.database.order(order).map(Stored::status);
-            let can = |event| matches!(next(status, event), Transition::To(..));
-            let ends = [
-                (Event::Cancel, state.left.cancels),
-                (Event::Expire, state.left.expiries),
-                (Event::Refund, state.left.refunds),
-            ];
-            for (event, _) in ends.into_iter().filter(|(event, left)| *left > 0 && can(*event)) {
-                actions.push(Action::End(order, event));
-            }
-            let sent = state.left.calls[usize::from(order.0)] < self.scenario.bounds.calls[usize::from(order.0)];
-            if self.scenario.queued() && status.is_none() && sent && state.left.cancels > 0 {
-                actions.push(Action::CancelUnseen(order));
-            }
-            if state.left.payments > 0 && can(Event::Pay) {
-                match status {
-                    Some(Status::Closed) => actions.extend(self.buckets().map(|bucket| Action::Pay(order, bucket))),
-                    _ => actions.push(Action::Pay(order, Bucket(0))),
-                }
-            }
-            self.reconcilers(state, order, status, actions);
-        }
-    }
-
-    fn reconcilers(&self, state: &State, order: OrderId, status: Option<Status>, actions: &mut Vec<Action>) {
-        let running = state
-            .jobs
-            .iter()
-            .filter(|job| matches!(job, Job::Confirm { .. } | Job::RepairRestore { .. } | Job::RepairClaim { .. }));
-        if state.left.confirms == 0 || running.count() >= usize::from(self.scenario.bounds.reconcilers.max(1)) {
-            return;
-        }
-        for bucket in self.buckets() {
-            let gate = state.gate(bucket);
-            let listed = status.is_some_and(|status| status != Status::Aborted)
-                || gate.records.get(order).is_some()
-                || gate.marked_orders().contains(&order);
-            if listed {
-                actions.push(Action::Confirm(order, bucket));
-            }
-        }
-    }
-
-    fn surroundings(&self, state: &State, actions: &mut Vec<Action>) {
-        let left = &state.left;
-        let waiting = state.replicas.iter().flatten().count();
-        for bucket in self.buckets() {
-            let (node, replica) = (&state.nodes[usize::from(bucket.0)], &state.replicas[usize::from(bucket.0)]);
-            if left.syncs > 0 {
-                actions.push(Action::ReadStock(bucket));
-            }
-            if node.gate.usable() {
-                if left.flushes > 0 {
-                    actions.push(Action::Flush(bucket));
-                }
-                if left.expiries_of_keys > 0 {
-                    actions.extend([Action::LoseStock(bucket), Action::LoseOrders(bucket)]);
-                }
-            }
-            match replica {
-                Some(replica) if replica != node => actions.push(Action::FailOver(bucket)),
-                None if waiting < usize::from(left.failovers) => actions.push(Action::Snapshot(bucket)),
-                _ => {}
-            }
-            if left.sums > 0 {
-                actions.push(Action::ReadItem(Sku(0), bucket));
-            }
-        }
-        if left.moves > 0 {
-            actions.extend((0..self.scenario.moves.len()).map(Action::TryMove));
-        }
-        if left.switches > 0 {
-            let on = state.database.stock.get((Sku(0), Bucket(0))).is_some_and(|item| item.on_sale);
-            actions.push(Action::Switch(!on));
-        }
-        if left.midnights > 0 {
-            actions.push(Action::Midnight);
-        }
-        if self.scenario.has(Bug::TombstoneForgotten) && state.late.iter().any(|late| matches!(late, Late::Commit(..)))
-        {
-            let dead = state.database.orders.iter().filter(|(_, stored)| stored.status() == Status::Aborted);
-            actions.extend(dead.map(|(order, _)| Action::Forget(order)));
-        }
-    }
-
-    fn call(&self, state: &mut State, order: OrderId, degraded: bool) {
-        let left = &mut state.left;
-        left.calls[usize::from(order.0)] -= 1;
-        left.degraded -= u8::from(degraded);
-        let placement = self.placement(order, state.day);
-        let at = if degraded {
-            At::Commit { parts: placement.home_parts(), touched: vec![placement.home], again: false }
-        } else {
-            At::Home
-        };
-        state.calls.push(Call { placement, degraded, at });
     }
 
     fn happen(&self, state: &mut State, action: Action) {
         match action {
-            Action::Call(order) => self.call(state, order, false),
-            Action::CallDegraded(order) => self.call(state, order, true),
+            Action::Call(order) => {
+                state.left.calls[usize::from(order.0)] -= 1;
+                let placement = self.placement(order, state.day);
+                state.calls.push(Call { placement, degraded: false, at: At::Home });
+            }
             Action::Step(index, how) => {
-                spend(&mut state.left, how);
+                Fault::of(&state.calls[index].at).spend(&mut state.left, how);
                 self.step_call(state, index, how);
             }
             Action::Job(index, how) => {
-                spend(&mut state.left, how);
+                Fault::Counted.spend(&mut state.left, how);
                 self.step_job(state, index, how);
             }
             Action::Land(index) => {
@@ -399,14 +244,6 @@ impl Protocol {
             Action::Forget(order) => drop(state.database_mut().orders.remove(order)),
             _ => {}
         }
-    }
-}
-
-fn spend(left: &mut Bounds, how: How) {
-    match how {
-        How::Answered => {}
-        How::Lost | How::Failed => left.faults -= 1,
-        How::Late => left.late -= 1,
     }
 }
 

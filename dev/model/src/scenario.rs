@@ -116,7 +116,7 @@ pub const ORDERS_MAX: usize = 3;
 pub struct Bounds {
     /// Calls per submission. A call may stop for good at any step: that is a crash.
     pub calls: [u8; ORDERS_MAX],
-    /// Calls that place without Redis.
+    /// Steps at which a call goes on without Redis.
     pub degraded: u8,
     /// Steps that fail, or whose reply is lost.
     pub faults: u8,

@@ -52,6 +52,8 @@ pub struct Filling {
     pub plan: Vec<Part>,
     /// Buckets of the plan that are still to be asked.
     pub todo: Vec<Bucket>,
+    /// Whether some bucket could not be looked into, so that "sold out" is not certain.
+    pub blind: bool,
     /// The buckets touched so far, where a transaction was refused for lack of stock before.
     pub refused: Option<Vec<Bucket>>,
 }
@@ -83,6 +85,7 @@ pub enum At {
     Undo {
         todo: Vec<Bucket>,
         buckets: Vec<Bucket>,
+        blind: bool,
         refused: Option<Vec<Bucket>>,
     },
     Commit {
@@ -113,6 +116,8 @@ pub enum At {
         short: Vec<Bucket>,
         touched: Vec<Bucket>,
     },
+    /// On without Redis: no step of its own.
+    Past,
     /// Without Redis: read what the database has elsewhere.
     OtherStock {
         touched: Vec<Bucket>,
@@ -232,6 +237,7 @@ pub struct Message {
 /// A request whose sender has given it up and that may still arrive.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Late {
+    Place { placement: Arc<Placement>, look: bool },
     Commit(Draft, bool),
     Claim(Arc<Placement>),
     Deduct { placement: Arc<Placement>, bucket: Bucket, units: Vec<(Sku, Units)> },

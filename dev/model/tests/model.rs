@@ -29,7 +29,7 @@ const MISTAKES: [(Bug, &str, char); 23] = [
     (Bug::MoveWithoutId, "moves", '1'),
     (Bug::BatchDropsLoser, "queued", '5'),
     (Bug::BatchJudgesAlone, "queued", '2'),
-    (Bug::DegradedWithoutExists, "degraded mode", '5'),
+    (Bug::DegradedWithoutExists, "degraded mode", '6'),
     (Bug::ReplayDeductsAgain, "plain", '4'),
     (Bug::ReplayOfToday, "day scope", '5'),
     (Bug::QuotaBackToday, "day scope", '2'),

@@ -41,7 +41,7 @@ const fn route(method: &'static str, pattern: &'static str, access: Access, targ
 }
 
 /// Every route. The gateway answers 404 to anything else, whatever the method.
-pub const ROUTES: [Route; 9] = [
+pub const ROUTES: [Route; 11] = [
     route("GET", "/v1/activities/{activity}", Access::Public, Target::Query),
     route("POST", "/v1/activities/{activity}/tokens", Access::Buyer, Target::IssueToken),
     route("POST", "/v1/activities/{activity}/orders", Access::Buyer, Target::PlaceOrder),
@@ -51,6 +51,8 @@ pub const ROUTES: [Route; 9] = [
     route("POST", "/v1/admin/activities/{activity}/preheat", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/freeze", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/unfreeze", Access::Operator, Target::Console),
+    route("GET", "/v1/admin/activities/{activity}/reconciliation", Access::Operator, Target::Console),
+    route("POST", "/v1/admin/activities/{activity}/reconcile", Access::Operator, Target::Console),
 ];
 
 /// A route and the parameters that the path has for it, percent-decoded.

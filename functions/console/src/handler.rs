@@ -1,4 +1,6 @@
-//! What operators do: `PUT` of an activity, preheat, freeze and unfreeze.
+//! What operators do: `PUT` of an activity, preheat, freeze and unfreeze, reconcile.
+
+mod reconciliation;
 
 use holdfast::{
     adapters::{dynamodb::Database, redis::Gate},
@@ -21,11 +23,14 @@ use lambda_http::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use reconciliation::Reconciliations;
+
 /// Longest reason, in characters: it is kept with the stock item and in the audit trail.
 const REASON_MAX_CHARS: usize = 200;
 
 pub struct Handler {
     use_case: Admin<Database, Gate, SystemClock>,
+    reconciliations: Reconciliations,
 }
 
 #[derive(Deserialize)]
@@ -38,7 +43,8 @@ struct SwitchRequest {
 #[must_use]
 pub fn handler(wiring: Wiring) -> Handler {
     let Wiring { gate, database, cache, .. } = wiring;
-    Handler { use_case: Admin { store: database, cache, gate, clock: SystemClock } }
+    let reconciliations = Reconciliations::new(database.clone(), gate.clone());
+    Handler { use_case: Admin { store: database, cache, gate, clock: SystemClock }, reconciliations }
 }
 
 impl HttpHandler for Handler {
@@ -49,7 +55,9 @@ impl HttpHandler for Handler {
             "POST /v1/admin/activities/{activity}/preheat" => self.preheat(&request).await,
             "POST /v1/admin/activities/{activity}/freeze" => self.switch(&request, false).await,
             "POST /v1/admin/activities/{activity}/unfreeze" => self.switch(&request, true).await,
-            _ => return http::method_not_allowed(&request, "POST, PUT"),
+            "GET /v1/admin/activities/{activity}/reconciliation" => self.reconciliations.show(&request).await,
+            "POST /v1/admin/activities/{activity}/reconcile" => self.reconciliations.run(&request).await,
+            _ => return http::method_not_allowed(&request, "GET, POST, PUT"),
         };
         answer.unwrap_or_else(|problem| problem.response(&id))
     }

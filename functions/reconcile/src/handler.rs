@@ -42,6 +42,10 @@ impl Handler {
         tracing::info!(
             activities = report.activities,
             buckets = report.buckets,
+            full_buckets = report.full_buckets,
+            slowest_bucket_ms = report.slowest_bucket_ms,
+            busy = report.busy,
+            superseded = report.superseded,
             compared = report.compared,
             findings = report.findings.values().map(|found| found.count).sum::<u64>(),
             faults = report.faults,

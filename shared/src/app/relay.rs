@@ -90,6 +90,8 @@ pub fn audit_row(
         sku: subject.sku,
         bucket: subject.bucket,
         version: subject.version,
+        before_mark: before.as_ref().and_then(|stock| stock.mark.clone()),
+        filled: false,
         before: before.map(|stock| stock.item),
         after: after.map(|stock| stock.item),
         operation: mark.as_ref().map(|mark| mark.operation),

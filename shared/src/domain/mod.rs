@@ -4,6 +4,7 @@ pub mod activity;
 pub mod buckets;
 pub mod cart;
 pub mod ids;
+pub mod lease;
 pub mod limit;
 pub mod money;
 pub mod order;

@@ -53,6 +53,13 @@ impl OrderNo {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The 128 bits that it stands for: a short form for holding many.
+    #[must_use]
+    pub fn as_u128(&self) -> u128 {
+        let bytes = BASE32.decode(self.0.as_bytes()).unwrap_or_default();
+        bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
+    }
 }
 
 impl TryFrom<String> for OrderNo {

@@ -38,6 +38,8 @@ pub enum Finding {
     GateStale,
     /// The bucket's keys are gone from Redis.
     GateEmpty,
+    /// Rows of the audit trail never came.
+    AuditGap,
 }
 
 /// What to do about it.

@@ -308,8 +308,10 @@ pub trait StockGate: OrderGate {
     /// Which of these orders the bucket's buyer marks count, for the buyer of each.
     fn marked(&self, activity: &Activity, placement: &Placement) -> impl Future<Output = Result<bool, Fault>> + Send;
 
-    /// Adds up the D records of the bucket and compares with the counters, at one instant; when
-    /// `repair`, sets stock = allotted − ΣD and sold = ΣD where they differ. Answers those that differ.
+    /// Adds up the D records of the bucket and compares with the counters, of one and the same state; when
+    /// `repair`, sets stock = allotted − ΣD and sold = ΣD where they differ, unless a record changed
+    /// meanwhile. Answers those that differ; none of a large bucket that does not keep still. MUST NOT hold
+    /// up others for longer than a large page takes.
     fn sum_bucket(
         &self,
         activity: &Activity,

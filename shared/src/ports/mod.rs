@@ -3,19 +3,26 @@
 
 mod admission;
 mod clock;
+mod feed;
+mod findings;
 mod gate;
+mod lock;
 mod messages;
 mod store;
 
 pub use admission::{Admission, AdmissionStore, Backlog, Limiting};
 pub use clock::{Clock, SystemClock};
+pub use feed::{BucketMark, ChangeFeed, LedgerEntry};
+pub use findings::{Counted, FINDING_ROWS_MAX, FindingPage, FindingRow, FindingStore};
 pub use gate::{
     BucketState, Deducted, GateRefusal, Look, OrderGate, PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked,
     Restored, SkuState, StockGate, SumCheck, TokenGate, Undone,
 };
+pub use lock::{Acquired, LockGate, Still};
 pub use messages::{Messages, OrderEvent, RollBack, RollBackReason};
 pub use store::{
-    ActivityStore, AuditRow, AuditStore, Claim, Commit, Cursor, OrderStore, ProgressStore, Saved, StockStore,
+    ActivityStore, ArchiveStore, AuditRow, AuditStore, Claim, Commit, Cursor, OrderStore, ProgressStore, Saved,
+    StockStore,
 };
 
 /// Whether a call that failed may have had its effect.

@@ -8,6 +8,7 @@ use super::Fault;
 use crate::domain::{
     activity::Activity,
     ids::{ActivityId, Bucket, BuyerId, Sku},
+    lease::Fence,
     order::{Order, Stored, Tombstone},
     order_no::OrderNo,
     stock::{ChangeMark, Operation, StockItem},
@@ -121,6 +122,7 @@ pub enum Saved {
 }
 
 pub trait ActivityStore: Send + Sync {
+    /// Also one that is archived.
     fn activity(&self, id: &ActivityId) -> impl Future<Output = Result<Option<Activity>, Fault>> + Send;
 
     /// Every activity that is not archived, page by page.
@@ -137,12 +139,31 @@ pub trait ActivityStore: Send + Sync {
     ) -> impl Future<Output = Result<Saved, Fault>> + Send;
 }
 
-/// Where a long job stopped, so that its next run goes on there.
+/// Activities that are over for good.
+pub trait ArchiveStore: Send + Sync {
+    /// Takes the activity out of the listing, unless it was changed meanwhile; answers whether it did. It MUST
+    /// still be found by its id.
+    fn archive(&self, activity: &Activity) -> impl Future<Output = Result<bool, Fault>> + Send;
+}
+
+/// Where a long job stopped, so that its next run goes on there, and the fence against one that should
+/// have stopped.
 pub trait ProgressStore: Send + Sync {
     fn progress(&self, job: &str) -> impl Future<Output = Result<Option<Cursor>, Fault>> + Send;
 
-    /// `None` forgets it: the job begins anew.
-    fn save_progress(&self, job: &str, at: Option<&Cursor>) -> impl Future<Output = Result<(), Fault>> + Send;
+    /// Begins a turn at the job: its fence is greater than that of every turn before, whatever else lost its
+    /// memory. From now on no earlier turn saves progress.
+    fn take_turn(&self, job: &str) -> impl Future<Output = Result<(Fence, Option<Cursor>), Fault>> + Send;
+
+    /// Saves where the job stands, or with `None` that it begins anew. MUST answer a conflict and write
+    /// nothing when a greater fence was seen. It may be dropped after `keep_until`.
+    fn save_progress(
+        &self,
+        job: &str,
+        fence: Fence,
+        at: Option<&Cursor>,
+        keep_until: Option<UnixMillis>,
+    ) -> impl Future<Output = Result<Saved, Fault>> + Send;
 }
 
 /// One row of the audit trail: one change of one stock item.
@@ -165,11 +186,18 @@ pub struct AuditRow {
     pub at: UnixMillis,
     /// Tells apart untracked changes that did not raise the version.
     pub event_id: String,
+    /// The mark of the change before this one: what a row that never came can be filled from.
+    #[serde(default)]
+    pub before_mark: Option<ChangeMark>,
+    /// Reconciliation put it where a row was missing: what is known of the change, not what was seen.
+    #[serde(default)]
+    pub filled: bool,
 }
 
 /// The audit table. Append only.
 pub trait AuditStore: Send + Sync {
-    /// Writing the same row again MUST have no effect.
+    /// Writing the same row again MUST have no effect, and no row of another change may be replaced by it;
+    /// only one that fills a gap is.
     fn record(&self, row: &AuditRow) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// A page of the rows of one stock item, oldest first.
@@ -180,4 +208,16 @@ pub trait AuditStore: Send + Sync {
         bucket: Bucket,
         after: Option<&Cursor>,
     ) -> impl Future<Output = Result<(Vec<AuditRow>, Option<Cursor>), Fault>> + Send;
+
+    /// The first page of the rows after this version.
+    fn rows_after(
+        &self,
+        activity: &ActivityId,
+        sku: &Sku,
+        bucket: Bucket,
+        version: u64,
+    ) -> impl Future<Output = Result<(Vec<AuditRow>, Option<Cursor>), Fault>> + Send;
+
+    /// Puts a row where there is none; answers whether there was none. MUST NOT replace one.
+    fn fill(&self, row: &AuditRow) -> impl Future<Output = Result<bool, Fault>> + Send;
 }

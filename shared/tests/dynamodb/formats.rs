@@ -1,6 +1,7 @@
 //! Items that this version cannot read are faults, never absences or business results.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use holdfast::domain::lease::Fence;
 use holdfast::ports::{ActivityStore, Commit, Cursor, Effect, Fault, OrderStore, ProgressStore, StockStore};
 
 use crate::world::{AUDIT_TABLE, TABLE, World, activity_id, bucket, buyer, mark, now, order, sale, sku, stock};
@@ -74,12 +75,14 @@ async fn everything_else_of_another_format_is_refused() {
     let world = World::start().await;
     let database = &world.database;
     let _ = database.save_activity(&sale(&["a"]), None).await.unwrap();
-    database.save_progress("job", Some(&Cursor("x".to_owned()))).await.unwrap();
+    let at = Cursor("x".to_owned());
+    let _ = database.save_progress("job", Fence::NONE, Some(&at), None).await.unwrap();
     world.set_format_2("A", "sale").await;
     world.set_format_2("P", "job").await;
     assert_refused(database.activity(&activity_id()).await);
     assert_refused(database.activities(None).await);
     assert_refused(database.progress("job").await);
+    assert_refused(database.take_turn("job").await);
 }
 
 #[tokio::test]

@@ -6,10 +6,16 @@ use holdfast::{
     domain::{
         activity::Activity,
         ids::ActivityId,
+        lease::Fence,
         order_no::OrderNo,
+        repair::Finding,
         stock::{Operation, StockItem},
+        time::UnixMillis,
     },
-    ports::{ActivityStore, AuditRow, AuditStore, Claim, Commit, Cursor, OrderStore, ProgressStore, Saved},
+    ports::{
+        ActivityStore, ArchiveStore, AuditRow, AuditStore, Claim, Commit, Counted, Cursor, FindingPage, FindingRow,
+        FindingStore, OrderStore, ProgressStore, Saved,
+    },
 };
 
 use crate::world::{World, activity_id, bucket, now, order, sale, sku, stock};
@@ -122,11 +128,96 @@ async fn progress_is_kept_and_forgotten() {
     let world = World::start().await;
     let (job, at) = ("reconcile#sale", Cursor("2026#X".to_owned()));
     assert_eq!(world.database.progress(job).await.unwrap(), None);
-    world.database.save_progress(job, Some(&at)).await.unwrap();
+    assert_eq!(world.database.save_progress(job, Fence::NONE, Some(&at), None).await.unwrap(), Saved::Done);
     assert_eq!(world.database.progress(job).await.unwrap(), Some(at));
     assert_eq!(world.database.progress("another").await.unwrap(), None);
-    world.database.save_progress(job, None).await.unwrap();
+    assert_eq!(world.database.save_progress(job, Fence::NONE, None, None).await.unwrap(), Saved::Done);
     assert_eq!(world.database.progress(job).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn f10_a_run_that_was_overtaken_saves_nothing_more() {
+    let world = World::start().await;
+    let (job, at) = ("reconcile#sale", |text: &str| Cursor(text.to_owned()));
+    let save =
+        async |fence, text: &str| world.database.save_progress(job, fence, Some(&at(text)), Some(now())).await.unwrap();
+    let (first, cursor) = world.database.take_turn(job).await.unwrap();
+    assert!(first > Fence::NONE && cursor.is_none());
+    assert_eq!(save(first, "one").await, Saved::Done);
+    let (second, cursor) = world.database.take_turn(job).await.unwrap();
+    assert!(second > first, "a later turn has a greater fence");
+    assert_eq!(cursor, Some(at("one")), "and begins where the earlier one stopped");
+    assert_eq!(save(first, "late").await, Saved::Conflict);
+    assert_eq!(world.database.progress(job).await.unwrap(), Some(at("one")));
+    assert_eq!(save(second, "two").await, Saved::Done);
+    assert_eq!(save(second, "three").await, Saved::Done, "as often as it likes");
+    assert_eq!(world.database.save_progress(job, first, None, None).await.unwrap(), Saved::Conflict);
+    assert_eq!(world.database.save_progress(job, second, None, None).await.unwrap(), Saved::Done);
+    // Forgetting the place does not forget whose turn it was.
+    assert!(world.database.take_turn(job).await.unwrap().0 > second);
+    assert_eq!(world.raw("P", job).await.unwrap()["expires_at"].as_n().unwrap(), &(now().get() / 1_000).to_string());
+}
+
+#[tokio::test]
+async fn an_archived_activity_is_found_and_not_listed() {
+    let world = World::start().await;
+    let activity = sale(&["a"]);
+    assert_eq!(world.database.save_activity(&activity, None).await.unwrap(), Saved::Done);
+    let changed = Activity { version: 2, ..activity.clone() };
+    assert!(!world.database.archive(&changed).await.unwrap(), "it is not what was read");
+    assert_eq!(world.database.activities(None).await.unwrap().0, vec![activity.clone()]);
+    assert!(world.database.archive(&activity).await.unwrap());
+    assert_eq!(world.database.activities(None).await.unwrap().0, vec![]);
+    assert_eq!(world.database.activity(&activity_id()).await.unwrap(), Some(activity));
+}
+
+fn findings(at: UnixMillis, index: u16, number: u32) -> FindingPage {
+    let counts = [(Finding::RecordLost, Counted { count: 3, repaired: 2 })].into();
+    let row = FindingRow {
+        kind: Finding::RecordLost,
+        bucket: bucket(index),
+        at,
+        order_no: Some(order("alice", 1, &[("a", 0, 1)]).placement.order_no),
+        sku: None,
+        redis: "no record".to_owned(),
+        database: "PAID".to_owned(),
+        action: "restore".to_owned(),
+        repaired: true,
+    };
+    FindingPage {
+        activity: activity_id(),
+        bucket: bucket(index),
+        pass: now(),
+        at,
+        fence: 7,
+        number,
+        counts,
+        rows: vec![row],
+    }
+}
+
+#[tokio::test]
+async fn findings_come_latest_first_and_those_that_expired_are_left_out() {
+    let world = World::start().await;
+    let mut kept = Vec::new();
+    for n in 0..45_u16 {
+        let page = findings(now().plus_ms(i64::from(n)), n, u32::from(n));
+        // The first five are over by the time of asking; the table has not dropped them yet.
+        let until = now().plus_ms(if n < 5 { 10_000 } else { 60_000 });
+        world.database.keep_findings(&page, until).await.unwrap();
+        world.database.keep_findings(&page, until).await.unwrap();
+        kept.insert(0, page);
+    }
+    let (mut listed, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let asked = now().plus_ms(20_000);
+        let (page, next) = world.database.findings(&activity_id(), asked, after.as_ref()).await.unwrap();
+        (listed, pages, after) = ([listed, page].concat(), pages + 1, next);
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((listed, pages), (kept[..40].to_vec(), 3));
 }
 
 fn row(version: u64, operation: Option<Operation>, event_id: &str) -> AuditRow {
@@ -143,7 +234,32 @@ fn row(version: u64, operation: Option<Operation>, event_id: &str) -> AuditRow {
         reference: "x".to_owned(),
         at: now(),
         event_id: event_id.to_owned(),
+        before_mark: None,
+        filled: false,
     }
+}
+
+#[tokio::test]
+async fn a_gap_is_filled_where_there_is_no_row_and_the_real_row_takes_its_place() {
+    let world = World::start().await;
+    let real = row(2, Some(Operation::Order), "e2");
+    let filling = AuditRow { filled: true, operation: None, before: None, ..row(2, None, "fill") };
+    let rows = async || world.database.rows_after(&activity_id(), &sku("a"), bucket(0), 1).await.unwrap().0;
+    world.database.record(&row(1, Some(Operation::Manual), "e1")).await.unwrap();
+    assert!(world.database.fill(&filling).await.unwrap());
+    assert!(!world.database.fill(&filling).await.unwrap());
+    assert_eq!(rows().await, vec![filling.clone()], "after version 1 and not of it");
+    // The relay comes after all, twice.
+    world.database.record(&real).await.unwrap();
+    world.database.record(&real).await.unwrap();
+    assert_eq!(rows().await, vec![real.clone()]);
+    assert!(!world.database.fill(&filling).await.unwrap());
+    // Somebody set the version back, and the system counted on from there: both rows stay.
+    let again = row(2, Some(Operation::Cancel), "e9");
+    for _ in 0..2 {
+        world.database.record(&again).await.unwrap();
+    }
+    assert_eq!(rows().await, vec![real, again]);
 }
 
 #[tokio::test]

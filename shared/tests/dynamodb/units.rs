@@ -19,7 +19,7 @@ use aws_sdk_dynamodb::{
     types::{AttributeValue, ConsumedCapacity, ReturnConsumedCapacity},
 };
 use holdfast::{
-    domain::stock::{Operation, StockItem},
+    domain::stock::{ChangeMark, Operation, StockItem},
     ports::{AuditRow, AuditStore, Commit, OrderStore},
 };
 
@@ -109,6 +109,12 @@ fn audit_row(order_no: &str) -> AuditRow {
         reference: order_no.to_owned(),
         at: now(),
         event_id: "c4ca4238a0b923820dcc509a6f75849b".to_owned(),
+        before_mark: Some(ChangeMark {
+            operation: Operation::Order,
+            operator: "place-order".to_owned(),
+            reference: order_no.to_owned(),
+        }),
+        filled: false,
     }
 }
 

@@ -239,8 +239,8 @@ async fn a_hanging_node_of_a_cluster_does_not_hold_up_calls_to_the_others() {
     for _ in 0..12 {
         sales.push(preheated(servers.urls(), true).await);
     }
-    // Long enough for a busy machine, and short enough to meet the node often.
-    let gate = Gate::new(Some(config(servers.urls(), true, 250)));
+
+    let gate = Gate::new(Some(config(servers.urls(), true, DEADLINE_MS)));
     let mut well = Vec::new();
     for sale in &sales {
         assert!(place(&gate, sale, 1).await.is_ok());

@@ -2,7 +2,7 @@
 
 use holdfast::{
     adapters::redis::keys::CONTROL,
-    domain::{money::STOCK_MAX, time::UnixMillis},
+    domain::{money::STOCK_MAX, order::Take, time::UnixMillis},
     ports::{GateRefusal, OrderGate, PlaceAnswer, Preheated, Restored, StockGate, SumCheck},
 };
 
@@ -189,4 +189,47 @@ pub async fn counters_are_exact_up_to_the_largest_stock(world: &World) {
     assert!(world.gate.sync_allotment(id, bucket(0), &[allotment("a", 5, u64::MAX, true)]).await.is_err());
     assert_eq!(world.dump(&sale, 0).await, before);
     assert!(world.gate.look(&sale.activity, &placement, &[bucket(0)]).await.unwrap()[0].free[0] > 1 << 52);
+}
+
+pub async fn sums_are_made_of_pages(world: &World) {
+    let sale = world.sale_of(1, &[("a", 5_000)], |activity| activity.bucket_rate = 500).await;
+    for n in 0..400_u16 {
+        // As a restore writes them, so that no second's rate is in the way.
+        let placement = sale.placement(&format!("buyer{n}"), 1, &[("a", 2)]);
+        let part = [super::support::part(0, "a", 2)];
+        let restored = world.gate.restore(&sale.activity, &placement, bucket(0), Take::FIRST, &part).await.unwrap();
+        assert_eq!(restored, Restored::Done { delta: -2 });
+    }
+    let sums = async |repair| world.gate.sum_in_pages(&sale.activity, bucket(0), repair, 50).await.unwrap();
+    assert_eq!(sums(false).await, []);
+    world.set_sku(&sale, 0, "a", "free", "4000").await;
+    let off = SumCheck { sku: sku("a"), deducted: 800, allotted: 5_000, stock: 4_000 };
+    assert_eq!(sums(false).await, std::slice::from_ref(&off));
+    assert_eq!(sums(true).await, [off]);
+    assert_eq!(world.counters(&sale, 0, "a").await, (4_200, 800, 5_000));
+}
+
+/// Orders come and go between the pages: whatever was added up then must not be made the counter.
+pub async fn sums_in_pages_are_not_taken_from_a_moving_bucket(world: &World) {
+    let sale = world.sale(1, &[("a", 5_000)]).await;
+    let summing = async {
+        for _ in 0..60 {
+            let off = world.gate.sum_in_pages(&sale.activity, bucket(0), true, 10).await.unwrap();
+            assert_eq!(off, []);
+        }
+    };
+    let moving = async {
+        for n in 0..600_u16 {
+            let placement = sale.placement(&format!("buyer{}", n % 200), u8::try_from(n / 200).unwrap(), &[("a", 1)]);
+            let part = [super::support::part(0, "a", 1)];
+            let _ = world.gate.restore(&sale.activity, &placement, bucket(0), Take::FIRST, &part).await.unwrap();
+            if n % 2 == 0 {
+                let order_no = &placement.order_no;
+                let _ = world.gate.restock(&sale.activity, order_no, bucket(0), Take::FIRST, false).await.unwrap();
+            }
+        }
+    };
+    tokio::join!(summing, moving);
+    world.assert_sums(&sale, 0).await;
+    assert_eq!(world.counters(&sale, 0, "a").await, (4_700, 300, 5_000));
 }

@@ -9,6 +9,8 @@ mod bucket;
 mod faults;
 mod listing;
 mod lives;
+mod lock;
+mod memory;
 mod parts;
 mod place;
 mod random;
@@ -47,9 +49,13 @@ on_both! {
     bucket: preheating_twice_loads_once, preheating_drops_what_a_lost_bucket_left, a_bucket_without_its_records_is_lost,
         allotments_are_taken_by_version_in_any_order, a_freeze_is_an_allotment_of_a_newer_version,
         control_is_taken_when_newer_and_lengthens_lives, sums_are_counted_from_records_and_repaired, a_lost_bucket_has_no_sums,
-        counters_are_exact_up_to_the_largest_stock;
+        counters_are_exact_up_to_the_largest_stock, sums_are_made_of_pages,
+        sums_in_pages_are_not_taken_from_a_moving_bucket;
     listing: every_record_and_mark_is_listed, a_mark_is_told_by_order_number;
     lives: every_key_has_a_life_and_marks_outlive_stock, keys_made_on_a_flushed_bucket_have_a_life;
+    lock: of_many_owners_one_gets_the_lock, nobody_releases_or_renews_what_is_anothers,
+        f10_a_lease_that_ran_out_is_lost_to_the_next_owner, a_lock_that_redis_forgot_is_lost_and_free,
+        f32_a_lease_is_in_milliseconds, work_longer_than_its_lease_keeps_others_out;
     parts: a_part_is_taken_changed_and_taken_back, outcomes_of_deducting_come_in_their_order,
         outcomes_of_undoing_come_in_their_order, looking_tells_what_is_free_and_writes_nothing,
         a_look_then_parts_then_an_undo_leave_no_trace, at_home_a_new_record_marks_the_buyer;

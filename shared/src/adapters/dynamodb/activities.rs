@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{activity::Activity, ids::ActivityId},
-    ports::{ActivityStore, Cursor, Fault, Saved},
+    ports::{ActivityStore, ArchiveStore, Cursor, Fault, Saved},
 };
 
 /// Activities of one page. An item has up to 100 SKUs, some 10 KB.
@@ -18,7 +18,10 @@ const PAGE_MAX: i32 = 50;
 impl ActivityStore for Database {
     async fn activity(&self, id: &ActivityId) -> Result<Option<Activity>, Fault> {
         const OPERATION: &str = "read activity";
-        let item = self.get(OPERATION, Key::activity(id.as_str())).await?;
+        let item = match self.get(OPERATION, Key::activity(id.as_str())).await? {
+            None => self.get(OPERATION, Key::archived(id)).await?,
+            item => item,
+        };
         item.map(decode).transpose().map_err(bad_item(OPERATION))
     }
 
@@ -26,7 +29,7 @@ impl ActivityStore for Database {
         const OPERATION: &str = "list activities";
         let after = after.map(|Cursor(id)| Key::activity(id).into_item());
         let partition = (keys::PK, keys::ACTIVITIES.to_owned());
-        let page = Page { index: None, partition, after, limit: PAGE_MAX };
+        let page = Page { index: None, partition, after, limit: PAGE_MAX, newest_first: false };
         let (items, next) = self.page(OPERATION, &self.tables.table, page).await?;
         let activities = items.into_iter().map(decode).collect::<Result<_, _>>().map_err(bad_item(OPERATION))?;
         Ok((activities, keys::cursor(next.as_ref()).map_err(bad_item(OPERATION))?))
@@ -49,5 +52,18 @@ impl ActivityStore for Database {
                 Ok(if there == *activity { Saved::Done } else { Saved::Conflict })
             }
         }
+    }
+}
+
+impl ArchiveStore for Database {
+    async fn archive(&self, activity: &Activity) -> Result<bool, Fault> {
+        const OPERATION: &str = "archive activity";
+        let mut item = encode(activity).map_err(bad_item(OPERATION))?;
+        item.extend(Key::archived(&activity.id).into_item());
+        // The copy first: cut off in between, both are there, and the listed one counts.
+        self.write(OPERATION, &self.tables.table, Change::put(item)).await?;
+        let delete = Change::delete(Key::activity(activity.id.as_str()));
+        let delete = delete.only_if("#version = :version").value("version", number(activity.version));
+        Ok(matches!(self.write(OPERATION, &self.tables.table, delete).await?, Written::Done(_)))
     }
 }

@@ -81,6 +81,8 @@ pub struct Page<'a> {
     /// The last item's key of the page before.
     pub after: Option<Item>,
     pub limit: i32,
+    /// From the end of the partition on.
+    pub newest_first: bool,
 }
 
 impl Database {
@@ -119,6 +121,9 @@ impl Database {
             }
             Target::Delete(key) => {
                 let delete = self.client.delete_item().table_name(table).set_key(Some(key.into_item()));
+                let delete = delete.set_condition_expression(change.condition).set_expression_attribute_names(names);
+                let delete = delete.set_expression_attribute_values(values);
+                let delete = delete.return_values_on_condition_check_failure(told);
                 let sent = delete.customize().interceptor(witness).send().await;
                 sent.map(|_| Written::Done(None)).or_else(refused_or_failed)
             }
@@ -182,6 +187,7 @@ impl Database {
         let (name, value) = page.partition;
         let query = self.client.query().table_name(table).set_index_name(page.index.map(str::to_owned));
         let query = query.consistent_read(page.index.is_none()).limit(page.limit).set_exclusive_start_key(page.after);
+        let query = query.scan_index_forward(!page.newest_first);
         let query = query.key_condition_expression("#partition = :partition");
         let query = query.expression_attribute_names("#partition", name);
         let query = query.expression_attribute_values(":partition", AttributeValue::S(value));

@@ -8,6 +8,7 @@ use crate::{
         ids::{ActivityId, Bucket, BuyerId, Sku},
         limit::ScopeKey,
         order_no::OrderNo,
+        time::UnixMillis,
     },
     ports::Cursor,
 };
@@ -39,6 +40,11 @@ pub const OP: &str = "op";
 pub const OPERATOR: &str = "operator";
 pub const REF: &str = "ref";
 pub const CURSOR: &str = "cursor";
+/// Whose turn a job is: only raised.
+pub const FENCE: &str = "fence";
+/// On audit rows: which stream event told of the change, and whether the row fills a gap.
+pub const EVENT_ID: &str = "event_id";
+pub const FILLED: &str = "filled";
 
 const ORDER_PREFIX: &str = "O#";
 const ORDER_SORT: &str = "O";
@@ -73,8 +79,18 @@ impl Key {
         Self::new(ACTIVITIES.to_owned(), id)
     }
 
+    /// Where an activity goes that is over for good: a partition of its own, so that no listing reads it.
+    pub fn archived(id: &ActivityId) -> Self {
+        Self::new(format!("AX#{id}"), "A")
+    }
+
     pub fn progress(job: &str) -> Self {
         Self::new("P".to_owned(), job)
+    }
+
+    /// Findings of one run in one bucket, in the order of time.
+    pub fn findings(activity: &ActivityId, at: UnixMillis, bucket: Bucket, fence: u64, number: u32) -> Self {
+        Self::new(findings(activity), format!("{at:.3}#{bucket}#{fence}#{number:05}"))
     }
 
     /// The state of admission.
@@ -105,6 +121,16 @@ pub fn guards(activity: &ActivityId, buyer: &BuyerId) -> String {
 /// Partition of the index: the orders whose home is this bucket.
 pub fn home(activity: &ActivityId, bucket: Bucket) -> String {
     format!("{activity}#{bucket}")
+}
+
+/// Partition of what reconciliations found in an activity.
+pub fn findings(activity: &ActivityId) -> String {
+    format!("R#{activity}")
+}
+
+/// A cursor before the first audit row of the version after this one: behind every event of this one.
+pub fn after_version(version: u64) -> Cursor {
+    Cursor(format!("{version:0VERSION_DIGITS$}~"))
 }
 
 /// Partition of the audit rows of one stock item.

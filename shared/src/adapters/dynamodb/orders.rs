@@ -66,7 +66,7 @@ impl OrderStore for Database {
         let mut after = None;
         for _ in 0..GUARD_PAGES_MAX {
             let partition = (keys::PK, keys::guards(activity, buyer));
-            let page = Page { index: None, partition, after, limit: PAGE_MAX };
+            let page = Page { index: None, partition, after, limit: PAGE_MAX, newest_first: false };
             let (guards, next) = self.page(OPERATION, &self.tables.table, page).await?;
             for guard in &guards {
                 numbers.extend(guarded(guard).map_err(bad_item(OPERATION))?);
@@ -88,7 +88,13 @@ impl OrderStore for Database {
         const OPERATION: &str = "list orders by home";
         let home = keys::home(activity, bucket);
         let after = after.map(|cursor| index_key(&home, cursor)).transpose().map_err(bad_item(OPERATION))?;
-        let page = Page { index: Some(keys::HOME_INDEX), partition: (keys::HOME, home), after, limit: PAGE_MAX };
+        let page = Page {
+            index: Some(keys::HOME_INDEX),
+            partition: (keys::HOME, home),
+            after,
+            limit: PAGE_MAX,
+            newest_first: false,
+        };
         let (items, next) = self.page(OPERATION, &self.tables.table, page).await?;
         let number = |item: &Item| keys::order_no(text_of(item, keys::PK)?).ok_or(BadItem::Attribute(keys::PK));
         let numbers = items.iter().map(number).collect::<Result<_, _>>().map_err(bad_item(OPERATION))?;

@@ -3,6 +3,7 @@
 
 use crate::domain::{
     ids::{ActivityId, Bucket, BuyerId},
+    lease::LockName,
     limit::ScopeKey,
 };
 
@@ -53,6 +54,12 @@ impl BucketKeys {
 pub fn tokens(activity: &ActivityId, home: Bucket, buyer: &BuyerId) -> String {
     // The first pair of braces is the tag: a buyer's own come later.
     format!("{}:tokens:{}", prefix(activity, home), buyer.as_str())
+}
+
+/// String: the owner of a lock. It lives as long as the lease.
+#[must_use]
+pub fn lock(name: &LockName) -> String {
+    format!("hf:lock:{{{}}}", name.as_str())
 }
 
 /// The field of the orders key that lists a buyer's orders in one scope. An order number has no `|`,

@@ -5,8 +5,10 @@
 mod breaker;
 mod call;
 mod fault;
+mod feed;
 pub mod keys;
 mod link;
+mod lock;
 mod order_gate;
 mod script;
 mod scripts;

@@ -9,6 +9,8 @@ use super::{
         sync_control,
     },
 };
+use sum_bucket::{Page, SoFar};
+
 use crate::{
     domain::{
         activity::Activity,
@@ -27,6 +29,8 @@ const PAGE_FIELDS: usize = 200;
 /// How often a restock reads the record again because it was replaced in between. Only an undo and a
 /// new admission within the same millisecond or two do that.
 const READS_MAX: usize = 5;
+/// How often adding up a bucket begins, because an order came between two pages.
+const SUMS_MAX: usize = 3;
 
 impl StockGate for Gate {
     async fn restock(
@@ -110,7 +114,38 @@ impl StockGate for Gate {
     }
 
     async fn sum_bucket(&self, activity: &Activity, bucket: Bucket, repair: bool) -> Result<Vec<SumCheck>, Fault> {
-        self.ask(sum_bucket::call(activity, bucket, repair), sum_bucket::parse).await
+        self.sum_in_pages(activity, bucket, repair, sum_bucket::PAGE_FIELDS).await
+    }
+}
+
+impl Gate {
+    /// [`StockGate::sum_bucket`] with pages of another size, for tests.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn sum_in_pages(
+        &self,
+        activity: &Activity,
+        bucket: Bucket,
+        repair: bool,
+        page_fields: usize,
+    ) -> Result<Vec<SumCheck>, Fault> {
+        let (mut so_far, mut begun) = (SoFar::begin(), 1);
+        loop {
+            let call = sum_bucket::call(activity, bucket, repair, page_fields, so_far);
+            so_far = match self.ask(call, sum_bucket::parse).await? {
+                Page::Sums(sums) => return Ok(sums),
+                Page::Next(so_far) => so_far,
+                Page::Moved if begun < SUMS_MAX => {
+                    begun += 1;
+                    SoFar::begin()
+                }
+                Page::Moved => {
+                    tracing::debug!(activity = %activity.id, %bucket, "sums_in_motion");
+                    return Ok(Vec::new());
+                }
+            };
+        }
     }
 }
 
@@ -146,7 +181,7 @@ fn unlisted<T>(kind: &'static str) -> Vec<T> {
 }
 
 /// The orders that a mark counts: `order_no=units;…`.
-fn marked_orders(mark: &str) -> Result<Vec<OrderNo>, BadReply> {
+pub(super) fn marked_orders(mark: &str) -> Result<Vec<OrderNo>, BadReply> {
     mark.split(';')
         .map(|entry| {
             let (order_no, units) = entry.split_once('=').ok_or(BadReply::BadData)?;

@@ -3,9 +3,12 @@
 pub(super) mod count_token;
 pub(super) mod deduct_part;
 pub(super) mod look_bucket;
+pub(super) mod mark_bucket;
 pub(super) mod place_order;
 pub(super) mod preheat_bucket;
 pub(super) mod read_bucket;
+pub(super) mod release_lock;
+pub(super) mod renew_lock;
 pub(super) mod restock_order;
 pub(super) mod restore_order;
 pub(super) mod sum_bucket;
