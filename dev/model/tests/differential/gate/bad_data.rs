@@ -185,7 +185,8 @@ impl Situation<'_> {
     pub fn verdict(&self, then: &Operation, target: &Target) -> Verdict {
         let usable = self.before.usable();
         match target {
-            Target::LedgerKey => return complain(self.noted),
+            // A sum reads it too: its last entry tells whether anything changed between two pages.
+            Target::LedgerKey => return complain(self.noted || matches!(then, Operation::Sum { .. })),
             // Whoever does not need the bucket key, needs the other one.
             Target::BucketKey => {
                 let unneeded =
