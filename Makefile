@@ -49,6 +49,10 @@ faults: need-rust need-redis ## Every kind of failure under load, and the invari
 soak: need-rust need-redis ## Half an hour of random faults under load, memory flat: --minutes and --seed in ARGS
 	cargo run --locked --quiet --profile local -p dev --bin dev -- soak $(ARGS)
 
+.PHONY: model
+model: need-rust ## The order protocol, explored exhaustively: options in ARGS, as in ARGS="--only failover"
+	cargo run --locked --quiet -p model --bin model -- $(ARGS)
+
 .PHONY: lint
 lint: need-rust $(TOOLS)/bin/cargo-deny-$(DENY_VERSION) ## Format, clippy, licences and sources of every dependency
 	cargo fmt --all --check
