@@ -28,7 +28,7 @@ pub fn flush(size: Size) -> Scenario {
             flushes: 1,
             syncs: 2,
             cancels: 1,
-            confirms: size.of(0, 1),
+            confirms: 0,
             ..Bounds::default()
         },
         reaches: vec![R::Committed, R::Reloaded, R::Restocked, R::RecordOnly],
@@ -45,7 +45,7 @@ pub fn expired_keys(size: Size) -> Scenario {
             expiries_of_keys: size.of(1, 2),
             syncs: 1,
             cancels: 1,
-            confirms: size.of(0, 1),
+            confirms: 0,
             ..Bounds::default()
         },
         reaches: vec![R::Committed, R::Reloaded, R::RecordOnly],
