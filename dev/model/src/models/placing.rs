@@ -149,7 +149,6 @@ pub fn queued(size: Size) -> Scenario {
             failovers: 1,
             cancels: 1,
             confirms: size.of(0, 1),
-            faults: size.of(0, 1),
             ..Bounds::default()
         },
         reaches: vec![R::Committed, R::BatchRefused, R::ClaimWon],
