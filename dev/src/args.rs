@@ -19,6 +19,13 @@ pub enum Command {
     Serve(Serve),
     /// Runs a whole flash sale and checks that nothing was oversold, doubled or lost.
     Sale(Sale),
+    /// Injects every kind of failure under load and checks the invariants after each.
+    Faults(Faults),
+    /// Random faults under load for a long time, and that memory stays flat.
+    Soak(Soak),
+    /// A function process of the fault suite, which tells it on its input what to do.
+    #[command(hide = true)]
+    Worker,
     /// Reconciles many activities and orders, and measures it.
     Size(Size),
     /// One run of a reconciliation, for `size`.
@@ -114,6 +121,31 @@ pub struct Sale {
     pub report: PathBuf,
     #[command(flatten)]
     pub common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Faults {
+    /// Only cases whose name contains this, or one group.
+    #[arg(default_value = "")]
+    pub filter: String,
+    /// The same seed gives the same buyers and the same choices.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Directory of faults.json.
+    #[arg(long, default_value = "report")]
+    pub report: PathBuf,
+    /// Writes the results into the table of this document.
+    #[arg(long)]
+    pub document: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Soak {
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1_440))]
+    pub minutes: u64,
+    /// The same seed gives the same faults in the same order.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

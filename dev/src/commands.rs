@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{Sale, Serve};
+use crate::args::{Faults, Sale, Serve, Soak};
+use crate::faults::{soak, suite};
 use crate::report::{Report, Settings, html, text};
 use crate::sale::shape::Shape;
 use crate::stack::{Stack, StartError};
@@ -52,6 +53,39 @@ pub async fn sale(options: Sale) -> Result<bool, StartError> {
     forgotten?;
     print(&report)?;
     Ok(report.holds())
+}
+
+/// Plays the fault suite; answers whether everything held.
+///
+/// # Errors
+/// When no case is chosen, a report cannot be written, or the suite was interrupted.
+pub async fn faults(options: Faults) -> Result<bool, StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let options = suite::Options {
+        filter: options.filter,
+        seed: options.seed,
+        program: std::env::current_exe()?,
+        report: options.report,
+        document: options.document,
+    };
+    tokio::select! {
+        played = suite::run(&options) => played,
+        () = interrupted.wait() => Err("interrupted".into()),
+    }
+}
+
+/// Soaks the stack in faults; answers whether everything held.
+///
+/// # Errors
+/// When a server does not start, or the run was interrupted.
+pub async fn soak(options: Soak) -> Result<bool, StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let time = Duration::from_secs(options.minutes * 60);
+    let options = soak::Options { time, seed: options.seed, program: std::env::current_exe()? };
+    tokio::select! {
+        soaked = soak::run(&options) => soaked,
+        () = interrupted.wait() => Err("interrupted".into()),
+    }
 }
 
 /// Reconciles at size; answers whether exactly what was planted was found and repaired.

@@ -5,6 +5,7 @@ pub mod args;
 pub mod background;
 pub mod checks;
 pub mod commands;
+pub mod faults;
 pub mod functions;
 pub mod gateway;
 pub mod pollers;

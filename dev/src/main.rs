@@ -15,6 +15,9 @@ async fn main() -> ExitCode {
     let done = match cli.command {
         Command::Serve(serve) => Box::pin(commands::serve(serve)).await.map(|()| true),
         Command::Sale(sale) => Box::pin(commands::sale(sale)).await,
+        Command::Faults(faults) => Box::pin(commands::faults(faults)).await,
+        Command::Soak(soak) => Box::pin(commands::soak(soak)).await,
+        Command::Worker => Box::pin(dev::faults::worker::run()).await.map(|()| true),
         Command::Size(size) => Box::pin(commands::size(size)).await,
         Command::SizePass(pass) => Box::pin(commands::size_pass(pass)).await.map(|()| true),
     };
@@ -36,6 +39,8 @@ fn start_log(cli: &Cli) {
         // Repairs by the thousand are its purpose.
         Command::Size(_) | Command::SizePass(_) => "off",
         Command::Sale(_) => "error",
+        // Everything breaks on purpose.
+        Command::Faults(_) | Command::Soak(_) | Command::Worker => "off",
     };
     let filter = std::env::var("HOLDFAST_LOG").unwrap_or_else(|_| quiet.to_owned());
     tracing_subscriber::fmt().with_env_filter(EnvFilter::new(filter)).with_writer(std::io::stderr).init();

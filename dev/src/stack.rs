@@ -52,6 +52,18 @@ pub struct StackOptions {
     pub fulfil: bool,
 }
 
+/// What a stack needs beside its backend and functions.
+pub struct Assembly {
+    /// Port of the HTTP API; 0 takes a free one.
+    pub port: u16,
+    /// Signs access tokens.
+    pub secret: Vec<u8>,
+    /// Interval of the reconciliation.
+    pub reconcile_every: Duration,
+    /// Whether order events are taken from their queue, as fulfilment would.
+    pub fulfil: bool,
+}
+
 /// The running stack.
 pub struct Stack {
     pub authorizer: Arc<Authorizer>,
@@ -89,10 +101,29 @@ impl Stack {
         .await?;
         let functions = wire::functions(&backend.wiring, &backend.keys);
         let stores = Stores::new(&backend)?;
-        let authorizer = Arc::new(Authorizer::new(random_secret()?));
+        let settings = Assembly {
+            port: options.port,
+            secret: random_secret()?,
+            reconcile_every: options.reconcile_every,
+            fulfil: options.fulfil,
+        };
+        Self::assemble(backend, functions, stores, settings).await
+    }
+
+    /// The stack on a backend that is up, with these functions.
+    ///
+    /// # Errors
+    /// When the port is taken or a server does not answer.
+    pub async fn assemble(
+        backend: Backend,
+        functions: Functions,
+        stores: Stores,
+        settings: Assembly,
+    ) -> Result<Self, StartError> {
+        let authorizer = Arc::new(Authorizer::new(settings.secret));
         let local = LocalApi { reconcile: Arc::clone(&functions.reconcile), state: stores.clone().state_reader() };
         let api = Api { functions: functions.clone(), authorizer: Arc::clone(&authorizer), local };
-        let gateway = Gateway::start(options.port, api).await?;
+        let gateway = Gateway::start(settings.port, api).await?;
         let mut stack = Self {
             authorizer,
             reconcile: Arc::clone(&functions.reconcile),
@@ -104,7 +135,7 @@ impl Stack {
             background: Background::default(),
             backend,
         };
-        stack.poll(functions, options.reconcile_every, options.fulfil).await?;
+        stack.poll(functions, settings.reconcile_every, settings.fulfil).await?;
         Ok(stack)
     }
 
@@ -237,7 +268,11 @@ impl Stack {
     }
 }
 
-fn random_secret() -> Result<Vec<u8>, StartError> {
+/// A secret for access tokens.
+///
+/// # Errors
+/// When the system has no random bytes.
+pub fn random_secret() -> Result<Vec<u8>, StartError> {
     let mut secret = vec![0; 32];
     getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
     Ok(secret)

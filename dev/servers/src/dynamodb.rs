@@ -89,6 +89,15 @@ impl Dynamodb {
         self.database.sweep_ttl().map_err(io::Error::other)
     }
 
+    /// Forgets every item and all of the stream but its last record, from which the next one's number
+    /// follows. Only for a server at rest, so that a long run does not measure its own past.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn forget(&self) -> io::Result<()> {
+        forget_all(&self.database).map_err(io::Error::other)
+    }
+
     /// Takes no more calls, lets those in flight finish for two seconds, then ends.
     pub async fn stop(self) {
         self.front.stop().await;
@@ -132,6 +141,29 @@ fn with_stream_index() -> Result<Database, Box<dyn Error + Send + Sync>> {
     rusqlite::Connection::open(&snapshot)?.execute_batch(STREAM_INDEX)?;
     database.restore_from(path)?;
     Ok(database)
+}
+
+/// The same way in as [`with_stream_index`].
+fn forget_all(database: &Database) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let directory = TempDir::with_prefix("dynoxide-")?;
+    let snapshot = directory.path().join("past.sqlite");
+    let path = snapshot.to_str().ok_or("the directory of temporary files has a name that is not UTF-8")?;
+    database.vacuum_into(path)?;
+    let connection = rusqlite::Connection::open(&snapshot)?;
+    let names: Vec<String> = connection
+        .prepare(r"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\_%' ESCAPE '\' AND name NOT LIKE 'sqlite%'")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for name in names {
+        connection.execute_batch(&format!("DELETE FROM \"{}\"", name.replace('"', "\"\"")))?;
+    }
+    connection.execute_batch(
+        "DELETE FROM _stream_records WHERE id NOT IN (SELECT MAX(id) FROM _stream_records GROUP BY table_name)",
+    )?;
+    connection.execute_batch("VACUUM")?;
+    drop(connection);
+    database.restore_from(path)?;
+    Ok(())
 }
 
 fn authority(address: SocketAddr) -> io::Result<Authority> {

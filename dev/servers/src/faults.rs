@@ -61,6 +61,7 @@ pub struct Control {
 struct State {
     counts: BTreeMap<String, u64>,
     faults: Vec<Fault>,
+    strikes: u64,
 }
 
 impl Control {
@@ -78,9 +79,17 @@ impl Control {
         self.state().counts.clone()
     }
 
+    /// How many calls were struck since the start or [`Self::reset_counts`].
+    #[must_use]
+    pub fn strikes(&self) -> u64 {
+        self.state().strikes
+    }
+
     /// Sets all counts to zero.
     pub fn reset_counts(&self) {
-        self.state().counts.clear();
+        let mut state = self.state();
+        state.counts.clear();
+        state.strikes = 0;
     }
 
     /// Adds a fault. Of several that match a call, all [`FaultKind::Delay`] strike, and of the
@@ -118,6 +127,7 @@ impl Control {
             fault.times = fault.times.map(|left| left - 1);
         }
         state.faults.retain(|fault| fault.times != Some(0));
+        state.strikes += u64::from(strike != Strike::default());
         strike
     }
 
@@ -176,6 +186,7 @@ mod tests {
             assert_eq!(arrive(&control, "Query").kind, Some(FaultKind::Error500));
         }
         assert_eq!(arrive(&control, "Query"), Strike::default());
+        assert_eq!(control.strikes(), 2);
         assert_eq!(control.count("Query"), 3);
         assert_eq!(control.counts().len(), 2);
         control.reset_counts();

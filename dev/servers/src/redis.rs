@@ -33,6 +33,8 @@ pub struct RedisOptions {
     /// Whether writes survive [`Redis::stop_hard`] in an append-only file. Off by default, which
     /// means that nothing is persisted at all.
     pub appendonly: bool,
+    /// How long each command takes when the append-only file is loaded, in microseconds.
+    pub load_delay_us: u32,
 }
 
 /// A `redis-server` on a free port of 127.0.0.1 with a temporary directory, killed on drop.
@@ -65,6 +67,9 @@ impl Redis {
         let mut arguments = vec!["--appendonly".to_owned(), appendonly.to_owned()];
         if let Some(maxmemory) = options.maxmemory {
             arguments.extend(["--maxmemory".to_owned(), maxmemory]);
+        }
+        if options.load_delay_us > 0 {
+            arguments.extend(["--key-load-delay".to_owned(), options.load_delay_us.to_string()]);
         }
         let plain = || Ok(Settings { arguments: arguments.clone(), bus_port: None });
         Self::start_with(plain).await

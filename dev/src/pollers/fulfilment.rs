@@ -45,6 +45,11 @@ impl Fulfilment {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).events.len()
     }
 
+    /// Forgets what arrived.
+    pub fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arrived::default();
+    }
+
     /// Reads the queue until told to stop.
     pub async fn run(self, client: Client, queue_url: String, mut stop: Stop) {
         while !stop.is_set() {

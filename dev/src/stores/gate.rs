@@ -8,14 +8,30 @@ use holdfast::domain::record::{Record, Side};
 
 use super::snapshot::{ActivityFacts, GateBucket, GateRecord, GateSku, Mark};
 
+/// How Redis is reached from outside the product.
+#[derive(Clone)]
+pub enum Reader {
+    Single(Box<redis::Client>),
+    Cluster(Box<redis::cluster::ClusterClient>),
+}
+
 /// Every bucket of the activity. One whose keys are gone is empty.
-pub(super) async fn read(
-    client: &redis::Client,
+pub(super) async fn read(reader: &Reader, activity: &ActivityFacts) -> Result<BTreeMap<u16, GateBucket>, String> {
+    let text = |error: redis::RedisError| error.to_string();
+    match reader {
+        Reader::Single(client) => {
+            read_all(&mut client.get_multiplexed_async_connection().await.map_err(text)?, activity).await
+        }
+        Reader::Cluster(client) => read_all(&mut client.get_async_connection().await.map_err(text)?, activity).await,
+    }
+}
+
+async fn read_all(
+    connection: &mut (impl redis::aio::ConnectionLike + Send),
     activity: &ActivityFacts,
 ) -> Result<BTreeMap<u16, GateBucket>, String> {
     let text = |error: redis::RedisError| error.to_string();
     let id = ActivityId::parse(&activity.id).map_err(|error| error.to_string())?;
-    let mut connection = client.get_multiplexed_async_connection().await.map_err(text)?;
     let mut buckets = BTreeMap::new();
     for index in 0..activity.buckets {
         let keys = BucketKeys::new(&id, Bucket::new(index).map_err(|error| error.to_string())?);
@@ -23,7 +39,7 @@ pub(super) async fn read(
         // Together, so that counters and records are of one instant.
         both.atomic().hgetall(&keys.bucket).hgetall(&keys.orders);
         let (counters, records): (HashMap<String, String>, HashMap<String, String>) =
-            both.query_async(&mut connection).await.map_err(text)?;
+            both.query_async(connection).await.map_err(text)?;
         buckets.insert(index, bucket(&counters, records));
     }
     Ok(buckets)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use harness::{Backend, Clients};
 
+pub use self::gate::Reader;
 use self::snapshot::{Snapshot, StockKey};
 use crate::gateway::local::{StateError, StateReader};
 
@@ -18,7 +19,7 @@ use crate::gateway::local::{StateError, StateReader};
 #[derive(Clone)]
 pub struct Stores {
     sdk: Clients,
-    redis: redis::Client,
+    redis: Reader,
 }
 
 impl Stores {
@@ -26,7 +27,13 @@ impl Stores {
     /// When the URL of Redis makes no sense.
     pub fn new(backend: &Backend) -> Result<Self, redis::RedisError> {
         let url = backend.redis_config.urls.first().map_or("", String::as_str);
-        Ok(Self { sdk: backend.sdk.clone(), redis: redis::Client::open(url)? })
+        Ok(Self::with(backend, Reader::Single(Box::new(redis::Client::open(url)?))))
+    }
+
+    /// With another way to Redis than the functions': past what stands between them and it.
+    #[must_use]
+    pub fn with(backend: &Backend, redis: Reader) -> Self {
+        Self { sdk: backend.sdk.clone(), redis }
     }
 
     /// Everything that both stores hold of one activity; `None` when there is no such activity. Not of
@@ -55,9 +62,12 @@ impl Stores {
     /// Removes everything that the gate has of an activity.
     ///
     /// # Errors
-    /// When Redis does not answer.
+    /// When Redis does not answer, or is a cluster: those are never shared with other runs.
     pub async fn forget_gate(&self, activity: &str) -> Result<(), String> {
-        gate::forget(&self.redis, activity).await.map_err(|error| error.to_string())
+        match &self.redis {
+            Reader::Single(client) => gate::forget(client, activity).await.map_err(|error| error.to_string()),
+            Reader::Cluster(_) => Err("a cluster ends with its run".to_owned()),
+        }
     }
 
     /// The reader behind `GET /dev/state`.

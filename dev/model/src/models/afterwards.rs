@@ -18,11 +18,11 @@ pub fn late_payment(size: Size) -> Scenario {
             expiries: 1,
             payments: 2,
             refunds: 1,
-            failovers: 1,
+            failovers: size.of(0, 1),
             confirms: size.of(1, 2),
             ..Bounds::default()
         },
-        reaches: vec![R::LatePaid, R::LatePaymentRefused, R::RestoredSecondTake, R::Restocked, R::FailedOver],
+        reaches: vec![R::LatePaid, R::LatePaymentRefused, R::RestoredSecondTake, R::Restocked],
         ..Scenario::new("late payment")
     }
 }
@@ -34,7 +34,7 @@ pub fn kept_quota(size: Size) -> Scenario {
         submissions: vec![Submission::new(0, 0, &[(0, 1)]), Submission::new(0, 0, &[(0, 1)])],
         policy: QuotaPolicy::Keep,
         bounds: Bounds {
-            calls: [2, 1, 0],
+            calls: [size.of(1, 2), 1, 0],
             cancels: 1,
             expiries: 1,
             payments: 2,

@@ -12,7 +12,7 @@ pub fn failover(size: Size) -> Scenario {
         stock: vec![vec![1, 1]],
         submissions: vec![Submission::new(0, 0, &[(0, 2)]), Submission::new(1, 1, &[(0, 1)])],
         limit: 2,
-        bounds: Bounds { calls: [2, 1, 0], failovers: size.of(1, 2), confirms: size.of(1, 0), ..Bounds::default() },
+        bounds: Bounds { calls: [2, 1, 0], failovers: size.of(1, 2), confirms: 1, ..Bounds::default() },
         reaches: vec![R::Committed, R::FailedOver, R::PartialFill, R::Replayed],
         ..Scenario::new("failover")
     }
@@ -24,7 +24,7 @@ pub fn flush(size: Size) -> Scenario {
         stock: vec![vec![1, 1]],
         submissions: vec![Submission::new(0, 0, &[(0, 1)]), Submission::new(1, 0, &[(0, 1)])],
         bounds: Bounds {
-            calls: [2, 1, 0],
+            calls: [size.of(1, 2), 1, 0],
             flushes: 1,
             syncs: 2,
             cancels: 1,

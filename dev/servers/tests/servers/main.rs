@@ -6,5 +6,6 @@ mod clients;
 mod cluster;
 mod conflicts;
 mod dynamodb;
+mod proxy;
 mod redis;
 mod sqs;

@@ -43,7 +43,7 @@ async fn a_kill_loses_the_data_of_a_server_that_persists_nothing() {
 
 #[tokio::test]
 async fn a_kill_loses_nothing_with_an_append_only_file() {
-    let options = RedisOptions { appendonly: true, maxmemory: None };
+    let options = RedisOptions { appendonly: true, ..RedisOptions::default() };
     let mut server = Redis::start(options).await.unwrap();
     let () = connect(server.url()).await.set("key", "value").await.unwrap();
     server.restart().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_kill_loses_nothing_with_an_append_only_file() {
 
 #[tokio::test]
 async fn a_full_server_refuses_writes() {
-    let options = RedisOptions { maxmemory: Some("4mb".to_owned()), appendonly: false };
+    let options = RedisOptions { maxmemory: Some("4mb".to_owned()), ..RedisOptions::default() };
     let server = Redis::start(options).await.unwrap();
     let mut connection = connect(server.url()).await;
     let value = "x".repeat(1 << 20);
