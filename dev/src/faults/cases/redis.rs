@@ -16,12 +16,12 @@ const PHASE: Duration = Duration::from_secs(2);
 /// How often something short is done, and the pause in between.
 const TIMES: u64 = 25;
 const PAUSE: Duration = Duration::from_millis(40);
-/// Calls that a fault has to strike.
-const STRIKES: u64 = 10;
+/// Calls that a fault has to strike. Few: after two of them the breaker keeps the others away.
+const STRIKES: u64 = 5;
 /// Below what a server with a sale in it needs.
 const LITTLE_MEMORY: &str = "1mb";
 /// Keys that make loading an append-only file take its time, and the time of each in microseconds.
-const FILLERS: usize = 20_000;
+const FILLERS: usize = 8_000;
 const LOAD_DELAY_US: u32 = 100;
 /// After so many milliseconds of a script others are told BUSY.
 const BUSY_AFTER_MS: u64 = 30;
@@ -36,7 +36,7 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case!(Redis, "out-of-memory", "`maxmemory` is reached, policy `noeviction`", out_of_memory),
         case!(Redis, "eviction", "`maxmemory` is reached with the wrong policy, `allkeys-lru`", eviction),
         case!(Redis, "busy-script", "another client's script runs for 2 s: `BUSY`", busy),
-        case!(Redis, "loading", "killed, then loading its append-only file for 2 s: `LOADING`", loading).with(
+        case!(Redis, "loading", "killed, then loading its append-only file for a second: `LOADING`", loading).with(
             |setup| {
                 let options =
                     RedisOptions { appendonly: true, load_delay_us: LOAD_DELAY_US, ..RedisOptions::default() };
