@@ -12,8 +12,9 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::load::{Load, LoadOptions, client_keys};
+use super::setup::Setup;
 use super::skew::Skewed;
-use super::stage::{Setup, Stage};
+use super::stage::Stage;
 use super::tally::Repaired;
 use crate::checks::{self, Check, agreement};
 use crate::sale::settle::drain;
