@@ -41,6 +41,10 @@ test: need-rust need-redis ## Every test of the workspace
 	  set -x; cargo test --locked --workspace --no-fail-fast; \
 	fi
 
+.PHONY: model
+model: need-rust ## The order protocol, explored exhaustively: options in ARGS, as in ARGS="--only failover"
+	cargo run --locked --quiet -p model --bin model -- $(ARGS)
+
 .PHONY: faults
 faults: need-rust need-redis ## Every kind of failure under load, and the invariants after each: a filter and --seed in ARGS
 	cargo run --locked --quiet --profile local -p dev --bin dev -- faults $(ARGS)

@@ -20,7 +20,8 @@ local last_second, admitted = string.match(state[2] or '', ADMITTED)
 local _, _, second = now_ms()
 local limited = rate and last_second == second and tonumber(admitted) >= tonumber(rate)
 local free, _, _, on_sale = read_skus(KEYS[1], skus)
-local usable = orders[1] and version == ARGV[1] and last_second and free
+-- In the reply, '' stands for no record: a record of no text cannot be read.
+local usable = orders[1] and orders[2] ~= '' and version == ARGV[1] and last_second and free
 local reply = { 'free', limited and '1' or '0', orders[2] or '' }
 for index, sku in ipairs(usable and skus or {}) do
   usable = usable and on_sale[sku] == '1'

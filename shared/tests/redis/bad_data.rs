@@ -131,6 +131,10 @@ pub async fn a_garbled_record_is_bad_data_and_nothing_changes(world: &World) {
             &["replay", "change", "undo", "restock", "restore", "sum_bucket"]
         };
         check(world, &scene, expected, &text).await;
+        if text.is_empty() {
+            let looked = world.gate.look(&scene.sale.activity, &scene.old, &[bucket(0)]).await.unwrap();
+            assert!(looked[0].free.is_empty() && looked[0].record.is_none(), "no text is not no record");
+        }
     }
 }
 

@@ -1,0 +1,147 @@
+//! How many scripts, with which seed, where failures are kept and how they are told.
+
+use std::{collections::BTreeSet, env, fmt, sync::Mutex, thread};
+
+use proptest::{
+    strategy::Strategy,
+    test_runner::{Config, FileFailurePersistence, RngSeed, TestCaseResult, TestError, TestRunner},
+};
+
+/// Scripts of the gate on one server, unless `HOLDFAST_CASES` says otherwise.
+const CASES: u32 = 2_400;
+/// Longest time that one script may be shrunk for, in milliseconds.
+const SHRINK_MAX_MS: u32 = 90_000;
+const SHRINK_ITERATIONS_MAX: u32 = 8_000;
+/// Each has a server of its own.
+const THREADS: u32 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Gate,
+    Cluster,
+    GateAtOnce,
+    Database,
+    DatabaseAtOnce,
+}
+
+impl Kind {
+    /// Scripts per hundred of the gate's.
+    const fn share(self) -> u32 {
+        match self {
+            Self::Gate | Self::GateAtOnce => 100,
+            Self::Cluster => 20,
+            Self::Database => 25,
+            Self::DatabaseAtOnce => 15,
+        }
+    }
+
+    const fn regressions(self) -> &'static str {
+        match self {
+            // The same scripts, whatever the topology.
+            Self::Gate | Self::Cluster => concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/gate.txt"),
+            Self::GateAtOnce => concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/gate_at_once.txt"),
+            Self::Database => concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/database.txt"),
+            Self::DatabaseAtOnce => concat!(env!("CARGO_MANIFEST_DIR"), "/proptest-regressions/database_at_once.txt"),
+        }
+    }
+}
+
+fn from_env<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {text}")))
+}
+
+/// One thread's part of a run.
+pub struct Share {
+    pub kind: Kind,
+    pub seed: u64,
+    pub cases: u32,
+}
+
+/// Runs the scripts on a few threads, each with its share of the cases and its own seed.
+pub fn on_threads(kind: Kind, run: fn(&Share) -> Result<(), String>) {
+    let total = from_env("HOLDFAST_CASES").unwrap_or(CASES) * kind.share() / 100;
+    let seed: u64 = from_env("HOLDFAST_SEED").unwrap_or_else(|| fastrand::u64(..1 << 48));
+    println!("{kind:?}: {total} scripts, HOLDFAST_SEED={seed}");
+    thread::scope(|scope| {
+        let shares = (0..THREADS).map(|thread| Share {
+            kind,
+            seed: seed + u64::from(thread),
+            cases: total.div_ceil(THREADS).max(1),
+        });
+        let running: Vec<_> = shares.map(|share| scope.spawn(move || run(&share))).collect();
+        for thread in running {
+            thread.join().unwrap().unwrap_or_else(|differs| panic!("{differs}"));
+        }
+    });
+}
+
+impl Share {
+    /// Tries the kept failures, then new scripts; a script that fails is shrunk and told.
+    pub fn check<S>(&self, scripts: &S, test: impl Fn(S::Value) -> TestCaseResult) -> Result<(), String>
+    where
+        S: Strategy,
+        S::Value: fmt::Display,
+    {
+        let mut runner = TestRunner::new(Config {
+            cases: self.cases,
+            failure_persistence: Some(Box::new(FileFailurePersistence::Direct(self.kind.regressions()))),
+            max_shrink_time: SHRINK_MAX_MS,
+            max_shrink_iters: SHRINK_ITERATIONS_MAX,
+            rng_seed: RngSeed::Fixed(self.seed),
+            ..Config::default()
+        });
+        runner.run(scripts, test).map_err(|error| match error {
+            TestError::Fail(reason, script) => {
+                format!("{:?}, HOLDFAST_SEED={}:\n{script}{}", self.kind, self.seed, reason.message())
+            }
+            TestError::Abort(reason) => format!("{:?} was given up: {}", self.kind, reason.message()),
+        })
+    }
+}
+
+pub fn unlike(real: &dyn fmt::Debug, expected: &dyn fmt::Debug) -> String {
+    format!("  real:      {real:?}\n  reference: {expected:?}")
+}
+
+/// Every order of so many things.
+pub fn permutations(count: usize) -> Vec<Vec<usize>> {
+    if count == 0 {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for shorter in permutations(count - 1) {
+        for place in 0..=shorter.len() {
+            let mut order = shorter.clone();
+            order.insert(place, count - 1);
+            all.push(order);
+        }
+    }
+    all
+}
+
+/// Kinds of answers that were met, so that scripts which no longer reach a rule are noticed.
+#[derive(Debug, Default)]
+pub struct Met(Mutex<BTreeSet<String>>);
+
+/// From so many scripts on every kind of answer must have been met.
+const CASES_THAT_MEET_ALL: u32 = 250;
+
+impl Met {
+    /// An answer's kind is its name and the name within: `Placed(Short`.
+    pub fn note(&self, answer: &dyn fmt::Debug) {
+        let text = format!("{answer:?}");
+        let names: Vec<&str> = text.split(['(', '{', ',', ')', ' ']).take(2).collect();
+        self.0.lock().unwrap().insert(names.join(" "));
+    }
+
+    /// Fails with the kinds that are missing.
+    pub fn has_all(&self, share: &Share, kinds: &[&str]) -> Result<(), String> {
+        let met = self.0.lock().unwrap();
+        let missing: Vec<_> = kinds.iter().filter(|kind| !met.contains(**kind)).collect();
+        if missing.is_empty() || share.cases < CASES_THAT_MEET_ALL {
+            return Ok(());
+        }
+        Err(format!("{:?}, HOLDFAST_SEED={}: no script met {missing:?}, only {met:?}", share.kind, share.seed))
+    }
+}
