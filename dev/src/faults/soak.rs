@@ -20,7 +20,7 @@ use crate::stack::StartError;
 /// Faults of one round, one after another.
 const FAULTS: std::ops::RangeInclusive<usize> = 1..=3;
 /// How long one fault, and the settling of a round, may take.
-const FAULT_LIMIT: Duration = Duration::from_mins(2);
+const FAULT_LIMIT: Duration = Duration::from_mins(4);
 /// Rounds that warm up: of all, this many parts.
 const WARM_UP_PARTS: usize = 5;
 /// Fewer rounds after that say nothing about memory.
