@@ -156,7 +156,7 @@ async fn complains(world: &World, Scene { sale, old, new }: &Scene, operation: &
         "change" => gate.deduct(activity, old, home, &units(&[("a", 1)])).await.unwrap() == Deducted::BadData,
         "undo" => gate.undo(activity, old, home).await.unwrap() == Undone::BadData,
         "restock" => {
-            let restocked = gate.restock(activity, &old.order_no, home, Take::FIRST, false).await.unwrap();
+            let restocked = gate.restock(activity, &old.order_no, home, Take::FIRST, false, None).await.unwrap();
             restocked == Restocked::BadData
         }
         "restore" => {

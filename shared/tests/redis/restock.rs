@@ -12,7 +12,7 @@ use holdfast::{
 use super::support::{HOUR_MS, Sale, World, bucket, part, sentinel, units};
 
 async fn restock(world: &World, sale: &Sale, placement: &Placement, take: Take, keep: bool) -> Restocked {
-    world.gate.restock(&sale.activity, &placement.order_no, bucket(0), take, keep).await.unwrap()
+    world.gate.restock(&sale.activity, &placement.order_no, bucket(0), take, keep, None).await.unwrap()
 }
 
 async fn placed(world: &World, sale: &Sale, lines: &[(&str, u32)]) -> Placement {

@@ -78,7 +78,7 @@ pub async fn a_restore_never_lowers(world: &World) {
     let sale = world.sale(2, &[("a", 9)]).await;
     let placement = submission(&sale, 1, &[("a", 2)]);
     assert_eq!(world.place(&sale, &placement).await, PlaceAnswer::Admitted(vec![2]));
-    let restocked = world.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false).await;
+    let restocked = world.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false, None).await;
     assert_eq!(restocked.unwrap(), Restocked::Done { units: 2 });
     let before = world.dump(&sale, 0).await;
     assert_eq!(restore(world, &sale, &placement, Take::FIRST, &[("a", 2)]).await, Restored::Already);
@@ -91,7 +91,8 @@ pub async fn a_late_payment_takes_again(world: &World) {
         let placement = submission(&sale, token, &[("a", 2)]);
         assert_eq!(world.place(&sale, &placement).await, PlaceAnswer::Admitted(vec![2]));
         if restock_first {
-            let restocked = world.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false);
+            let restocked =
+                world.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false, None);
             assert_eq!(restocked.await.unwrap(), Restocked::Done { units: 2 });
         }
         let delta = if restock_first { -3 } else { -1 };
