@@ -2,7 +2,7 @@
 -- Changes an order's record in one bucket to D of the first take with exactly these units, from
 -- absent or from D with others; the stock moves by the difference. At home a new record also marks
 -- the buyer, because record and mark move together; the buyer's limit is not checked here. A record
--- that is there keeps its placement: the buyer's marks are those of that one.
+-- that is there keeps its placement, which is not read: the buyer's marks are those of that one.
 --
 -- KEYS  1 bucket  2 orders  3 ledger
 -- ARGV  1 configuration version  2 order number  3 lines hash  4 placement

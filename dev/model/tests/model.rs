@@ -31,7 +31,7 @@ const MISTAKES: [(Bug, &str, char); 26] = [
     (Bug::BatchJudgesAlone, "queued", '2'),
     (Bug::DegradedWithoutExists, "degraded mode", '6'),
     (Bug::ReplayDeductsAgain, "plain", '4'),
-    (Bug::ReplayOfToday, "day scope", '5'),
+    (Bug::ReplayOfToday, "day scope", '8'),
     (Bug::QuotaBackToday, "day scope", '2'),
     (Bug::SumWithoutVersion, "database sum", '3'),
     (Bug::TombstoneForgotten, "late requests", '5'),
