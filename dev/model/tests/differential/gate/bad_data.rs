@@ -163,7 +163,7 @@ impl Planted {
         match &self.put_back {
             PutBack::Key(dump) => server.put_back(&self.key, dump).await,
             PutBack::Field { field, garbage, text } => {
-                let found = server.hget(&self.key, field).await.unwrap_or_default();
+                let Some(found) = server.hget(&self.key, field).await else { return };
                 if found == *garbage {
                     server.hset(&self.key, field, text).await;
                 } else if matches!(self.target, Target::Placement(_)) && found.contains(UNREADABLE) {
