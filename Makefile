@@ -47,11 +47,11 @@ model: need-rust ## The order protocol, explored exhaustively: options in ARGS, 
 
 .PHONY: faults
 faults: need-rust need-redis ## Every kind of failure under load, and the invariants after each: a filter and --seed in ARGS
-	cargo run --locked --quiet --profile local -p dev --bin dev -- faults $(ARGS)
+	cargo run --locked --quiet -p dev --bin dev -- faults $(ARGS)
 
 .PHONY: soak
 soak: need-rust need-redis ## Half an hour of random faults under load, memory flat: --minutes and --seed in ARGS
-	cargo run --locked --quiet --profile local -p dev --bin dev -- soak $(ARGS)
+	cargo run --locked --quiet -p dev --bin dev -- soak $(ARGS)
 
 .PHONY: lint
 lint: need-rust $(TOOLS)/bin/cargo-deny-$(DENY_VERSION) ## Format, clippy, licences and sources of every dependency

@@ -4,6 +4,7 @@
 pub mod cases;
 pub mod load;
 pub mod scene;
+pub mod setup;
 pub mod skew;
 pub mod soak;
 pub mod stage;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::scene::{Outcome, Scene};
-use self::stage::Setup;
+use self::setup::Setup;
 use crate::stack::StartError;
 
 /// How long a case may take until it is given up.

@@ -8,13 +8,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use holdfast::app::reconcile::Reconcile;
 use holdfast::domain::repair::GRACE_MS;
-use holdfast::domain::time::UnixMillis;
-use holdfast::ports::{Clock, SystemClock};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::load::{Load, LoadOptions, client_keys};
-use super::stage::{Setup, Stage};
+use super::setup::Setup;
+use super::skew::Skewed;
+use super::stage::Stage;
 use super::tally::Repaired;
 use crate::checks::{self, Check, agreement};
 use crate::sale::settle::drain;
@@ -34,16 +34,6 @@ const BUSY_PAUSE: Duration = Duration::from_millis(200);
 const RUNS: usize = 2;
 /// Time that one of them has.
 const RUN_LIMIT: Duration = Duration::from_mins(1);
-
-/// A clock past every grace.
-#[derive(Clone, Copy)]
-struct Later;
-
-impl Clock for Later {
-    fn now(&self) -> UnixMillis {
-        SystemClock.now().plus_ms(2 * GRACE_MS)
-    }
-}
 
 /// What one case came to.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -242,13 +232,21 @@ impl Scene {
         Ok(ended)
     }
 
-    /// One reconciliation when every grace is over.
+    /// One reconciliation when every grace over an order is over.
     ///
     /// # Errors
     /// When the list of activities cannot be read.
     pub async fn reconcile_later(&self) -> Result<(), StartError> {
+        self.reconcile(Skewed(|_| 2 * GRACE_MS)).await
+    }
+
+    /// One reconciliation by this clock.
+    ///
+    /// # Errors
+    /// When the list of activities cannot be read.
+    pub async fn reconcile(&self, clock: Skewed) -> Result<(), StartError> {
         let wiring = self.stage.stack.backend.wiring.clone();
-        let run = Reconcile { store: wiring.database, gate: wiring.gate, clock: Later };
+        let run = Reconcile { store: wiring.database, gate: wiring.gate, clock };
         let limit = Instant::now() + CONDITION_LIMIT;
         loop {
             let report = run.run(Instant::now() + RUN_LIMIT).await.map_err(|fault| fault.chain())?;

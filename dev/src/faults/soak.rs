@@ -10,7 +10,8 @@ use fastrand::Rng;
 use tokio::time::{Instant, timeout};
 
 use super::scene::{Outcome, Scene};
-use super::stage::{Setup, Stage};
+use super::setup::Setup;
+use super::stage::Stage;
 use super::worker::{Role, Worker};
 use super::{FaultCase, cases, suite};
 use crate::stack::StartError;

@@ -6,7 +6,7 @@ use servers::{Fault, FaultKind};
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::super::stage::Setup;
+use super::super::setup::Setup;
 use super::case;
 use crate::stack::StartError;
 

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::super::stage::{RedisKind, RedisServers, Setup};
+use super::super::setup::{RedisKind, Setup};
+use super::super::stage::RedisServers;
 use super::case;
 use crate::stack::StartError;
 use crate::stores::snapshot::Snapshot;

@@ -9,7 +9,7 @@ use servers::{Fault, FaultKind, Flow, Proxy, Tripwire, Weather};
 use tokio::time::timeout;
 
 use super::super::scene::Scene;
-use super::super::stage::Setup;
+use super::super::setup::Setup;
 use super::super::worker::{Role, Worker};
 use super::super::{FaultCase, Group};
 use super::database::impatient;

@@ -9,7 +9,7 @@ use servers::{Fault, FaultKind};
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::super::stage::Setup;
+use super::super::setup::Setup;
 use super::case;
 use super::database::{impatient, strike_times};
 use crate::functions::Functions;

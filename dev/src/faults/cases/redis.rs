@@ -7,7 +7,7 @@ use servers::{Flow, ProxyCounts, RedisOptions, Weather};
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::super::stage::{RedisKind, Setup};
+use super::super::setup::{RedisKind, Setup};
 use super::case;
 use crate::stack::StartError;
 

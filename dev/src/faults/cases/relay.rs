@@ -5,17 +5,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use holdfast::app::reconcile::GAP_GRACE_MS;
 use serde_json::Value;
 use servers::{Fault, FaultKind};
 
 use super::super::FaultCase;
 use super::super::scene::Scene;
-use super::case;
+use super::super::skew::Skewed;
+use super::{case, operations};
 use crate::functions::Functions;
+use crate::sale::settle::drain;
 use crate::stack::StartError;
+use crate::stores::snapshot::Snapshot;
 
 /// Accepted orders during a fault.
 const ORDERS: u64 = 60;
+/// Records of versions with this remainder are lost.
+const LOST: (u64, u64) = (5, 3);
 const PHASE: Duration = Duration::from_secs(2);
 
 pub(super) fn cases() -> Vec<FaultCase> {
@@ -24,6 +30,8 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case!(Relay, "duplicates", "every batch is delivered twice, the second in reverse and at once", duplicates)
             .with(|setup| setup.wrap = Some(twice)),
         case!(Relay, "poison", "records that nobody can read, between others", poison),
+        case!(Relay, "retries-exhausted", "every fifth stock record of an order is given up: gaps", exhausted)
+            .with(|setup| setup.wrap = Some(lossy)),
         case!(Relay, "audit-fails", "audit rows cannot be written for 2 s", audit_fails),
         case!(Relay, "queue-fails", "events cannot be sent for 2 s", queue_fails),
     ]
@@ -87,6 +95,47 @@ async fn poison(scene: &mut Scene) -> Result<(), StartError> {
     scene.struck(dead);
     scene.figure("dead letters", &dead);
     Ok(())
+}
+
+/// Loses single stock records of orders, whose neighbours come through: as when a batch's retries are
+/// used up.
+fn lossy(functions: Functions) -> Functions {
+    let function = Arc::clone(&functions.relay);
+    let relay = move |mut event: Value| {
+        if let Some(records) = event["Records"].as_array_mut() {
+            records.retain(|record| {
+                let image = &record["dynamodb"]["NewImage"];
+                let version = image["version"]["N"].as_str().and_then(|digits| digits.parse::<u64>().ok());
+                let lost = image["op"]["S"] == "order" && version.is_some_and(|version| version % LOST.0 == LOST.1);
+                !lost
+            });
+        }
+        function(event)
+    };
+    Functions { relay: Arc::new(relay), ..functions }
+}
+
+async fn exhausted(scene: &mut Scene) -> Result<(), StartError> {
+    scene.under_way().await?;
+    scene.until_seen("201", ORDERS).await?;
+    scene.load.finish().await;
+    scene.stage.stop_schedule().await;
+    // A gap shows when a later row is there.
+    operations::freeze(scene).await?;
+    operations::unfreeze(scene).await?;
+    drain(&scene.stage.stack).await?;
+    let missing = missing_rows(&scene.snapshot().await?);
+    scene.struck(missing);
+    scene.reconcile(Skewed(|_| 2 * GAP_GRACE_MS)).await?;
+    let left = missing_rows(&scene.snapshot().await?);
+    scene.claim("every gap is filled", missing > 0 && left == 0, format!("{missing} rows missing, {left} left"));
+    Ok(())
+}
+
+fn missing_rows(snapshot: &Snapshot) -> u64 {
+    let changes: u64 = snapshot.stock.values().map(|item| item.version).sum();
+    let rows: usize = snapshot.audit.values().map(Vec::len).sum();
+    changes.saturating_sub(u64::try_from(rows).unwrap_or(u64::MAX))
 }
 
 async fn audit_fails(scene: &mut Scene) -> Result<(), StartError> {

@@ -6,6 +6,7 @@
 mod calls;
 mod degraded;
 mod degraded_parts;
+mod elsewhere;
 mod failures;
 mod last_unit;
 mod limited;

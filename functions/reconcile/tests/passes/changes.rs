@@ -1,11 +1,18 @@
 //! What changed, and when that does not tell everything.
 
 use holdfast::{
-    domain::{lease::Fence, repair::Finding, stock::StockItem},
-    ports::{Claim, Cursor, OrderStore, ProgressStore, Saved, SystemClock},
+    app::reconcile::OVERLAP_MS,
+    domain::{lease::Fence, order::Part, repair::Finding, stock::StockItem},
+    ports::{Claim, Commit, Cursor, OrderStore, ProgressStore, Saved, SystemClock},
 };
+use serde_json::json;
 
-use crate::world::{LATER, NOW, World, found, row};
+use crate::world::{Ahead, LATER, NOW, World, found, row, sku};
+
+/// The bucket at once, then all four of the activity.
+const THEN_ALL: u32 = 5;
+/// What changed before is not looked at again.
+const AFTER_THE_OVERLAP: Ahead = Ahead(2 * OVERLAP_MS);
 
 #[tokio::test]
 async fn what_changed_is_found_without_comparing_everything() {
@@ -66,7 +73,7 @@ async fn f12_another_redis_server_makes_the_bucket_compared_wholly() {
     assert_eq!(node.len(), 40, "a run id: {seen}");
     let other = Cursor(seen.replace(&node, &"0".repeat(40)));
     assert_eq!(world.database.save_progress(&job, Fence::new(99), Some(&other), None).await.unwrap(), Saved::Done);
-    assert_eq!(world.reconcile(NOW).await.full_buckets, 1);
+    assert_eq!(world.reconcile(NOW).await.full_buckets, THEN_ALL);
 }
 
 #[tokio::test]
@@ -77,7 +84,7 @@ async fn counters_that_differ_make_the_bucket_compared_wholly() {
     let keys = world.keys(order.placement.home);
     world.redis::<()>(redis::cmd("HSET").arg(&keys.bucket).arg("a").arg("2490|1|1|2500|2")).await;
     let report = world.reconcile(NOW).await;
-    assert_eq!((found(&report), report.full_buckets), (vec![(Finding::GateSum, 1)], 1));
+    assert_eq!((found(&report), report.full_buckets), (vec![(Finding::GateSum, 1)], THEN_ALL));
     world.assert_sums().await;
 }
 
@@ -90,7 +97,7 @@ async fn a_ledger_that_does_not_reach_back_makes_the_bucket_compared_wholly() {
     // It makes a new ledger.
     world.order(&world.neighbour(&missing)).await;
     let report = world.reconcile(LATER).await;
-    assert_eq!((found(&report), report.full_buckets), (vec![(Finding::OrderMissing, 1)], 1));
+    assert_eq!((found(&report), report.full_buckets), (vec![(Finding::OrderMissing, 1)], THEN_ALL));
 }
 
 #[tokio::test]
@@ -105,6 +112,32 @@ async fn memory_that_was_lost_is_loaded_again_and_restored_order_by_order() {
         assert!(world.holds(&order.placement).await);
     }
     world.assert_sums().await;
+}
+
+/// An order has a part in a bucket that is not its home. That bucket's own listing does not bring it.
+#[tokio::test]
+async fn f23_a_part_away_from_home_comes_back_when_its_bucket_is_lost() {
+    let world = World::fresh(&json!({"limit": {"scope": "activity", "max": 2}})).await;
+    let placement = world.placement_of("alice", 2);
+    let home = placement.home;
+    let away = world.activity.buckets.all().find(|bucket| *bucket != home).unwrap();
+    let part = |bucket| Part { sku: sku(), bucket, units: 1 };
+    let order = placement.into_order(vec![part(home), part(away)]);
+    assert_eq!(world.database.commit(&order, 2).await.unwrap(), Commit::Committed);
+    for bucket in [home, away] {
+        let opened = StockItem { available: world.item(bucket).await.available + 1, ..world.item(bucket).await };
+        world.record(Some(opened), &world.item(bucket).await, order.placement.order_no.as_str()).await;
+    }
+    let report = world.reconcile(NOW).await;
+    assert_eq!(found(&report), [(Finding::RecordLost, 2)]);
+    // Long ago: no change brings it any more.
+    assert!(world.reconcile(AFTER_THE_OVERLAP).await.complete);
+    let keys = world.keys(away);
+    world.redis::<()>(redis::cmd("DEL").arg(&keys.bucket).arg(&keys.orders).arg(&keys.ledger)).await;
+    let report = world.reconcile(AFTER_THE_OVERLAP).await;
+    assert_eq!(found(&report), [(Finding::RecordLost, 1), (Finding::GateEmpty, 1)]);
+    world.assert_sums().await;
+    assert!(world.reconcile(AFTER_THE_OVERLAP).await.findings.is_empty());
 }
 
 #[tokio::test]
@@ -127,11 +160,9 @@ async fn a_change_behind_the_systems_back_makes_the_next_pass_a_full_one() {
         .await
         .unwrap();
     holdfast::ports::AuditStore::record(&world.database, &untracked).await.unwrap();
-    // Its counters differ: that bucket at once; the sums of the database need a pass over all of them.
+    // Its counters differ: that bucket at once, then all of them, as the sums of the database need it.
     let report = world.reconcile(LATER).await;
-    assert_eq!(report.full_buckets, 1, "{report:?}");
-    let report = world.reconcile(LATER).await;
-    assert_eq!((found(&report), report.full_buckets), (vec![(Finding::DatabaseSum, 1)], 4));
+    assert_eq!((found(&report), report.full_buckets), (vec![(Finding::DatabaseSum, 1)], THEN_ALL));
     assert_eq!(world.item(before.bucket).await.available, before.available);
     world.assert_sums().await;
 }

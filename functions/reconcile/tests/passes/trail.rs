@@ -41,6 +41,7 @@ async fn a_gap_between_rows_is_filled_from_its_neighbours() {
     assert_eq!(before.iter().map(|row| row.version).collect::<Vec<_>>(), [1, 2, 4, 7]);
     let report = world.reconcile(NOW).await;
     assert_eq!(found(&report), [(Finding::AuditGap, 2)], "versions 3, and 5 to 6");
+    assert_eq!(report.full_buckets, 4, "nobody knows what order change 5 was of");
     let after = rows(&world).await;
     assert_eq!(after.iter().map(|row| row.version).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
     for row in after.iter().filter(|row| [1, 2, 4, 7].contains(&row.version)) {
@@ -52,8 +53,6 @@ async fn a_gap_between_rows_is_filled_from_its_neighbours() {
     assert_eq!((&third.before, &third.after, third.reference.as_str()), (&second.after, &fourth.before, "change 3"));
     assert_eq!((&fifth.before, &fifth.after, fifth.reference.as_str()), (&fourth.after, &None, "gap"));
     assert_eq!((&sixth.before, &sixth.after, sixth.reference.as_str()), (&None, &seventh.before, "change 6"));
-    let full = world.reconcile(NOW).await;
-    assert_eq!((full.findings.len(), full.full_buckets), (0, 4), "nobody knows what order change 5 was of");
     assert_eq!(world.reconcile(NOW).await.full_buckets, 0);
 }
 

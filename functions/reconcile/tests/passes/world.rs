@@ -96,8 +96,12 @@ impl World {
     }
 
     pub fn placement(&self, buyer: &str) -> Placement {
+        self.placement_of(buyer, 1)
+    }
+
+    pub fn placement_of(&self, buyer: &str, units: u32) -> Placement {
         let buyer = BuyerId::parse(buyer).unwrap();
-        let cart = Cart::new([(sku(), Quantity::new(1).unwrap())]).unwrap();
+        let cart = Cart::new([(sku(), Quantity::new(units).unwrap())]).unwrap();
         let order_no = OrderNo::derive(&self.activity.id, &buyer, &TokenId::from_bytes([1; 16]));
         let lines = cart.priced(&self.activity).unwrap();
         Placement::admit(&self.activity, order_no, buyer, &cart, lines, SystemClock.now())

@@ -75,8 +75,17 @@ where
     G: StockGate + ChangeFeed,
     C: Clock,
 {
-    /// Goes on with what an earlier run began, or begins: all of it when that was asked for or is due.
+    /// Goes on with what an earlier run began, or begins: all of it when that was asked for, is due, or turns
+    /// out to be needed.
     pub async fn run(&mut self, kind: PassKind) -> Result<Went, Fault> {
+        let went = self.pass(kind).await?;
+        if went == Went::Through && self.job.full_due && !self.time_is_up() {
+            return self.pass(PassKind::Full).await;
+        }
+        Ok(went)
+    }
+
+    async fn pass(&mut self, kind: PassKind) -> Result<Went, Fault> {
         let now = self.clock.now();
         let mut pass = match self.job.pass.take() {
             Some(pass) if kind == PassKind::Incremental || pass.kind == PassKind::Full => pass,
@@ -166,6 +175,9 @@ where
         };
         let by_changes = went != BucketWent::NeedsFull;
         if !by_changes {
+            // Its listing has the orders that are at home here. Those of other homes that have a part here are
+            // found at their homes only: all of the activity has to be compared.
+            self.job.full_due |= pass.kind == PassKind::Incremental;
             went = Box::pin(self.full_bucket(pass, bucket, &mut next)).await?;
         }
         // Changes that are settled stay so, also when the time was up before the last of them.
