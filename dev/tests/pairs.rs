@@ -248,7 +248,7 @@ impl Round {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_pairs_with_a_failure_at_a_random_step() {
+async fn f30_ten_thousand_pairs_with_a_failure_at_a_random_step() {
     let first_seed = std::env::var("HOLDFAST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let (mut accepted, mut messages) = (0, 0);
     for seed in first_seed..first_seed + PAIRS / PAIRS_PER_ROUND {

@@ -3,6 +3,7 @@
 #![allow(clippy::panic, clippy::unwrap_used)] // a test's own files are there
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -105,5 +106,25 @@ fn every_function_has_events_and_every_event_its_expected_answer() {
             let expected = event.replace(".json", ".expected.json");
             assert!(events.iter().any(|(other, _)| *other == expected), "{event} has no {expected}");
         }
+    }
+}
+
+#[test]
+fn the_list_of_others_failures_and_the_tests_name_each_other() {
+    let names = |text: &str, before: &str| -> BTreeSet<String> {
+        let numbered = |name: &str| {
+            let digits = name.strip_prefix('f')?.find('_')?;
+            name[1..=digits].bytes().all(|byte| byte.is_ascii_digit()).then(|| name.to_owned())
+        };
+        let word = |rest: &str| rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().map(str::to_owned);
+        text.split(before).skip(1).filter_map(|rest| numbered(&word(rest)?)).collect()
+    };
+    let tests: BTreeSet<String> =
+        files(&["shared", "functions", "dev"], ".rs").iter().flat_map(|(_, text)| names(text, "fn ")).collect();
+    let list = fs::read_to_string(root().join("docs/failures-of-others.md")).unwrap();
+    assert!(tests.len() > 30, "{tests:?}");
+    assert_eq!(names(&list, "`"), tests);
+    for number in 1..=32 {
+        assert!(list.contains(&format!("| F{number} |")), "F{number}");
     }
 }

@@ -78,7 +78,7 @@ async fn deliver(bodies: &[&str], dead: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_failed_message_alone_comes_back_and_ends_as_a_dead_letter() {
+async fn f17_a_failed_message_alone_comes_back_and_ends_as_a_dead_letter() {
     let seen = deliver(&["good", "bad", "fine"], "1").await;
     let times = |body: &str| seen.iter().filter(|seen| *seen == body).count();
     assert_eq!((times("good"), times("bad"), times("fine")), (1, 5, 1), "as the redrive policy says");

@@ -14,7 +14,7 @@ fn answer(failed: &[&str]) -> SqsBatchResponse {
 }
 
 #[test]
-fn only_messages_that_did_not_fail_are_deleted() {
+fn f18_only_messages_that_did_not_fail_are_deleted() {
     let batch = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
     for (failed, done) in [
         (&[][..], &["a", "b", "c"][..]),

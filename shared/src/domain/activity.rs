@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn once_opened_only_the_harmless_fields_change() {
+    fn f26_once_opened_only_the_harmless_fields_change() {
         let opened = Activity { opened: true, ..activity() };
         let harmless: [Edit; 5] = [
             |d| d.name = "Phones!".to_owned(),

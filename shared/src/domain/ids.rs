@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_could_leave_their_slot_or_their_field_are_refused() {
+    fn f15_ids_that_could_leave_their_slot_or_their_field_are_refused() {
         for bad in ["", "{a}", "a{b", "a:b", "a#b", "a|b", "a=b", "a,b", "-a", ".a", "_a", "a b", "é", "a\n"] {
             assert!(ActivityId::parse(bad).is_err(), "{bad:?}");
             assert!(Sku::parse(bad).is_err(), "{bad:?}");

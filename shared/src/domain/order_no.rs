@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_submission_has_the_same_number_for_ever() {
+    fn f27_the_same_submission_has_the_same_number_for_ever() {
         // A literal: a change of the rule would orphan every order of a running sale.
         assert_eq!(order_no("sale", "alice", 7).as_str(), "03PMZ9TWHB6V08WN8MG9SWRMDG");
         assert_ne!(order_no("sale", "alice", 7), order_no("sale", "alice", 8));

@@ -135,7 +135,7 @@ async fn assert_obstacle(case: Obstacle) {
 }
 
 #[tokio::test]
-async fn the_limit_holds_from_the_first_order_on_and_is_judged_after_what_is_stored() {
+async fn f3_the_limit_holds_from_the_first_order_on_and_is_judged_after_what_is_stored() {
     let world = World::start().await;
     world.open("a", 0, 10).await;
     let two = order("alice", 1, &[("a", 0, 2)]);

@@ -38,7 +38,7 @@ fn last_unit() -> Commit {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_64_buyers_one_gets_the_last_unit() {
+async fn f1_of_64_buyers_one_gets_the_last_unit() {
     let world = World::patient().await;
     world.open("a", 0, 1).await;
     let orders = (0..64).map(|n| order(&format!("buyer{n}"), n, &[("a", 0, 1)])).collect();
@@ -87,7 +87,7 @@ async fn the_same_order_from_many_processes_takes_its_stock_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_over_the_same_buckets_sell_exactly_what_is_there() {
+async fn f1_orders_over_the_same_buckets_sell_exactly_what_is_there() {
     let world = World::patient().await;
     for (name, at) in [("a", 0), ("a", 1), ("b", 1)] {
         world.open(name, at, 20).await;
@@ -110,7 +110,7 @@ async fn orders_over_the_same_buckets_sell_exactly_what_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_commit_and_a_claim_exactly_one_wins() {
+async fn f24_of_a_commit_and_a_claim_exactly_one_wins() {
     const ROUNDS: u32 = 500;
     let world = World::start().await;
     world.open("a", 0, u64::from(ROUNDS)).await;

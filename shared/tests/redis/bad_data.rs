@@ -46,7 +46,7 @@ pub async fn a_key_of_another_type_is_bad_data_and_nothing_changes(world: &World
     }
 }
 
-pub async fn garbage_in_any_field_is_bad_data_and_nothing_changes(world: &World) {
+pub async fn f13_garbage_in_any_field_is_bad_data_and_nothing_changes(world: &World) {
     let all =
         ["place", "replay", "deduct", "change", "undo", "restock", "restore", "sync_allotment", "sum_bucket", "look"];
     let numbers = [

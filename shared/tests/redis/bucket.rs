@@ -134,7 +134,7 @@ pub async fn control_is_taken_when_newer_and_lengthens_lives(world: &World) {
     assert!(!sync(&sale).await, "nothing to control");
 }
 
-pub async fn sums_are_counted_from_records_and_repaired(world: &World) {
+pub async fn f2_sums_are_counted_from_records_and_repaired(world: &World) {
     let sale = world.sale(1, &[("a", 3000), ("b", 5)]).await;
     for n in 0..700_u16 {
         let placement = sale.placement(&format!("buyer-{n}"), 1, &[("a", 2)]);
@@ -172,7 +172,7 @@ pub async fn a_lost_bucket_has_no_sums(world: &World) {
     assert_eq!(world.hget(&sale.keys(0).bucket, "a").await.as_deref(), Some("4|0|1|5|1"));
 }
 
-pub async fn counters_are_exact_up_to_the_largest_stock(world: &World) {
+pub async fn f14_counters_are_exact_up_to_the_largest_stock(world: &World) {
     let sale = world.sale(1, &[("a", STOCK_MAX)]).await;
     let placement = sale.placement("alice", 1, &[("a", 7)]);
     assert_eq!(world.place(&sale, &placement).await, PlaceAnswer::Admitted(vec![7]));

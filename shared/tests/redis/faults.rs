@@ -95,7 +95,7 @@ async fn without_a_configuration_nothing_is_applied() {
 }
 
 #[tokio::test]
-async fn a_stopped_server_is_told_fast_as_not_applied_and_works_when_it_is_back() {
+async fn f16_a_stopped_server_is_told_fast_as_not_applied_and_works_when_it_is_back() {
     let mut scene = Scene::start().await;
     assert!(admitted(&scene.placed(1).await));
     scene.server.stop_hard();
@@ -148,7 +148,7 @@ async fn a_token_is_not_counted_again_when_its_reply_is_lost() {
 }
 
 #[tokio::test]
-async fn a_full_memory_refuses_orders_before_the_first_write_and_still_restocks() {
+async fn f13_a_full_memory_refuses_orders_before_the_first_write_and_still_restocks() {
     let scene = Scene::start().await;
     let sale = &scene.sale;
     assert!(admitted(&scene.placed(1).await));
@@ -170,7 +170,7 @@ async fn a_full_memory_refuses_orders_before_the_first_write_and_still_restocks(
 }
 
 #[tokio::test]
-async fn a_replica_is_an_infrastructure_fault_and_never_sold_out() {
+async fn f12_a_replica_is_an_infrastructure_fault_and_never_sold_out() {
     let scene = Scene::start().await;
     assert!(admitted(&scene.placed(1).await));
     scene.admin(cmd("REPLICAOF").arg("127.0.0.1").arg("1")).await;
@@ -196,7 +196,7 @@ async fn a_password_is_used_and_never_told() {
 }
 
 #[tokio::test]
-async fn many_first_calls_open_one_connection() {
+async fn f16_many_first_calls_open_one_connection() {
     let scene = Scene::start().await;
     let gate = Gate::new(Some(config(vec![scene.server.url().to_owned()], false, PATIENT_MS)));
     let mut placing = tokio::task::JoinSet::new();

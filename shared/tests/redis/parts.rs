@@ -23,7 +23,7 @@ fn submission(sale: &Sale, lines: &[(&str, u32)]) -> Placement {
     sale.placement(&sale.buyer_at(0), 1, lines)
 }
 
-pub async fn a_part_is_taken_changed_and_taken_back(world: &World) {
+pub async fn f23_a_part_is_taken_changed_and_taken_back(world: &World) {
     let sale = world.sale(2, &[("a", 5), ("b", 5)]).await;
     let placement = submission(&sale, &[("a", 9), ("b", 2)]);
     for _ in 0..2 {

@@ -234,7 +234,7 @@ pub async fn the_last_unit_is_sold_once(world: &World) {
     assert_eq!(world.counters(&sale, 0, "a").await, (0, 1, 1));
 }
 
-pub async fn one_submission_sent_many_times_at_once_takes_once(world: &World) {
+pub async fn f7_one_submission_sent_many_times_at_once_takes_once(world: &World) {
     let sale = world.sale(1, &[("a", 100)]).await;
     let placement = sale.placement("alice", 1, &[("a", 2)]);
     let mut placing = JoinSet::new();
@@ -251,7 +251,7 @@ pub async fn one_submission_sent_many_times_at_once_takes_once(world: &World) {
     assert_eq!(world.counters(&sale, 0, "a").await, (98, 2, 100));
 }
 
-pub async fn odd_buyers_are_told_apart(world: &World) {
+pub async fn f14_odd_buyers_are_told_apart(world: &World) {
     let sale = world.sale_of(1, &[("a", 100)], |activity| activity.limit.max = 1).await;
     let longest = "x".repeat(255);
     let buyers = [
@@ -285,7 +285,7 @@ pub async fn odd_buyers_are_told_apart(world: &World) {
     world.assert_sums(&sale, 0).await;
 }
 
-pub async fn flushed_scripts_are_loaded_again(world: &World) {
+pub async fn f11_flushed_scripts_are_loaded_again(world: &World) {
     let sale = world.sale(1, &[("a", 100)]).await;
     for token in 0..10 {
         world.raw::<()>(cmd("SCRIPT").arg("FLUSH").arg("SYNC")).await;

@@ -21,7 +21,7 @@ async fn placed(world: &World, sale: &Sale, lines: &[(&str, u32)]) -> Placement 
     placement
 }
 
-pub async fn each_take_is_restocked_once(world: &World) {
+pub async fn f4_each_take_is_restocked_once(world: &World) {
     let sale = world.sale(1, &[("a", 5), ("b", 5)]).await;
     let placement = placed(world, &sale, &[("a", 2), ("b", 1)]).await;
     let admitted = world.record(&sale, &placement, 0).await.unwrap();
@@ -71,7 +71,7 @@ pub async fn a_late_restock_still_takes_the_mark(world: &World) {
     assert!(!world.marked(&sale, &placement).await);
 }
 
-pub async fn a_flushed_bucket_gets_the_record_only(world: &World) {
+pub async fn f2_a_flushed_bucket_gets_the_record_only(world: &World) {
     let sale = world.sale(1, &[("a", 9)]).await;
     let placement = placed(world, &sale, &[("a", 2)]).await;
     world.flush(&sale, 0).await;
@@ -91,7 +91,7 @@ pub async fn a_flushed_bucket_gets_the_record_only(world: &World) {
     assert_eq!(world.hget(&sale.keys(0).bucket, "a").await.as_deref(), Some("7|2|1|9|1"));
 }
 
-pub async fn an_older_take_changes_nothing(world: &World) {
+pub async fn f21_an_older_take_changes_nothing(world: &World) {
     let sale = world.sale(1, &[("a", 9)]).await;
     let placement = placed(world, &sale, &[("a", 2)]).await;
     assert_eq!(restock(world, &sale, &placement, Take::FIRST, false).await, Restocked::Done { units: 2 });

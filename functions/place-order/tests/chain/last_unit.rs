@@ -5,7 +5,7 @@ use crate::shop::{Shop, code};
 
 /// F1: the check is inside the commit.
 #[tokio::test(flavor = "multi_thread")]
-async fn sixty_four_buyers_and_one_unit() {
+async fn f1_sixty_four_buyers_and_one_unit() {
     for strategy in ["prededuct", "cas"] {
         let shop = Shop::open(1, &json!({"strategy": strategy})).await;
         let buyers: Vec<_> = (0..64).map(|n| (format!("buyer-{n}"), shop.token(&format!("buyer-{n}")))).collect();
@@ -22,7 +22,7 @@ async fn sixty_four_buyers_and_one_unit() {
 
 /// F7: a double click burns no stock, in Redis neither.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_buyer_with_fifty_tokens_at_once() {
+async fn f7_one_buyer_with_fifty_tokens_at_once() {
     for (strategy, max) in [("prededuct", 1), ("cas", 1), ("prededuct", 3)] {
         let fields = json!({"strategy": strategy, "limit": {"scope": "activity", "max": max}});
         let shop = Shop::open(100, &fields).await;
@@ -45,7 +45,7 @@ async fn one_buyer_with_fifty_tokens_at_once() {
 
 /// F23: one empty bucket is not "sold out" while another has stock.
 #[tokio::test(flavor = "multi_thread")]
-async fn buyers_of_one_home_bucket_get_every_unit() {
+async fn f23_buyers_of_one_home_bucket_get_every_unit() {
     let shop = Shop::open(8, &json!({"buckets": 8})).await;
     let home =
         |buyer: &String| holdfast::domain::ids::BuyerId::parse(buyer).unwrap().home(shop.activity.buckets).get() == 3;
@@ -65,7 +65,7 @@ async fn buyers_of_one_home_bucket_get_every_unit() {
 
 /// A quantity that no bucket has alone is filled from several.
 #[tokio::test]
-async fn a_large_quantity_is_filled_from_several_buckets() {
+async fn f23_a_large_quantity_is_filled_from_several_buckets() {
     let shop = Shop::open(8, &json!({"buckets": 4, "limit": {"scope": "activity", "max": 8}})).await;
     assert_eq!(shop.order("alice", &shop.token("alice"), 5).await.0, 201);
     assert_eq!((shop.available().await, shop.free().await), (3, Some(3)));

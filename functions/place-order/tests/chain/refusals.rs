@@ -40,7 +40,7 @@ async fn bad_input_gets_a_clear_error_and_changes_nothing() {
 
 /// F8: the window is checked where stock is taken.
 #[tokio::test]
-async fn before_the_start_and_after_the_end_nothing_is_sold() {
+async fn f8_before_the_start_and_after_the_end_nothing_is_sold() {
     for strategy in ["prededuct", "cas"] {
         let minutes = sample::minutes_from_now;
         let early = json!({"strategy": strategy, "starts_at": minutes(10), "ends_at": minutes(20)});

@@ -57,7 +57,7 @@ async fn the_same_token_gives_the_same_order_whatever_was_forgotten() {
 
 /// The reply of the transaction is lost on its way back, three times: the SDK's retries included.
 #[tokio::test]
-async fn a_lost_reply_is_settled_by_the_next_try() {
+async fn f19_a_lost_reply_is_settled_by_the_next_try() {
     for strategy in ["prededuct", "cas"] {
         let shop = Shop::open(10, &json!({"strategy": strategy})).await;
         let token = shop.token("alice");
@@ -116,7 +116,7 @@ async fn a_token_is_its_buyers_and_its_activitys_own() {
 }
 
 #[tokio::test]
-async fn an_expired_token_still_names_its_order_and_admits_nothing() {
+async fn f20_an_expired_token_still_names_its_order_and_admits_nothing() {
     for strategy in ["prededuct", "cas"] {
         let shop = Shop::open(10, &json!({"strategy": strategy})).await;
         let soon = SystemClock.now().plus_ms(700);

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_keys_of_a_bucket_share_their_tag_whatever_the_buyer_is_called() {
+    fn f15_all_keys_of_a_bucket_share_their_tag_whatever_the_buyer_is_called() {
         let (activity, bucket) = (ActivityId::parse("sale").unwrap(), Bucket::new(3).unwrap());
         let buyer = BuyerId::parse("}{a:b}|x").unwrap();
         let mut keys = BucketKeys::new(&activity, bucket).all();
