@@ -24,7 +24,7 @@ use self::setup::Setup;
 use crate::stack::StartError;
 
 /// How long a case may take until it is given up.
-const CASE_LIMIT: Duration = Duration::from_mins(3);
+const CASE_LIMIT: Duration = Duration::from_mins(6);
 
 /// Where a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -137,7 +137,7 @@ fn set_up(setup: &mut Setup, step: &Step) {
     match step.occasion {
         Occasion::Always => {}
         Occasion::Short => {
-            setup.units = 60;
+            setup.units = 160;
             setup.skus = vec!["a"];
         }
         Occasion::TooMuch => {
@@ -172,7 +172,7 @@ async fn play(scene: &mut Scene, step: &Step, applied: bool) -> Result<(), Start
         Server::Redis => hash_of(step.pattern)?.into_bytes(),
         Server::Dynamodb | Server::Sqs => step.pattern.as_bytes().to_vec(),
     };
-    let skip = if matches!(step.occasion, Occasion::Always | Occasion::Short) { scene.rng.u32(..SKIP_MAX) } else { 0 };
+    let skip = if matches!(step.occasion, Occasion::Always) { scene.rng.u32(..SKIP_MAX) } else { 0 };
     proxy.trip(Tripwire { pattern, skip, applied });
     provoke(scene, step).await?;
     timeout(STEP_LIMIT, proxy.tripped()).await.map_err(|_| format!("{} did not come by", step.name))?;

@@ -47,6 +47,17 @@ pub(super) fn cases() -> Vec<FaultCase> {
         case!(Redis, "killed-empty", "killed, back empty after 1 s", killed),
         case!(Redis, "killed-with-file", "killed, back after 1 s with its append-only file", killed).with(with_file),
         case!(Redis, "reset", "all connections are reset, 25 times", reset),
+        case!(
+            Redis,
+            "reset-when-short",
+            "connections are reset while buckets run short and parts are taken",
+            reset_short
+        )
+        .with(|setup| {
+            setup.units = 120;
+            setup.buckets = 8;
+            setup.skus = vec!["a"];
+        }),
         case!(Redis, "replies-lost", "calls are applied, replies never arrive", replies_lost),
         case!(Redis, "requests-lost", "calls never arrive, connections stay open", requests_lost),
         case!(Redis, "applied-late", "calls are kept back for 2 s, then applied all the same", applied_late),
@@ -185,6 +196,20 @@ async fn reset(scene: &mut Scene) -> Result<(), StartError> {
     for _ in 0..TIMES {
         scene.stage.proxy()?.cut();
         tokio::time::sleep(2 * PAUSE).await;
+    }
+    let cut = scene.stage.proxy()?.counts().cut;
+    scene.struck(cut);
+    Ok(())
+}
+
+/// Calls that look around and take parts are broken off one by one, from the first on.
+async fn reset_short(scene: &mut Scene) -> Result<(), StartError> {
+    scene.under_way().await?;
+    let sold_out = |scene: &Scene| scene.load.crowd.orders.count("409 sold_out");
+    let limit = tokio::time::Instant::now() + PHASE * 5;
+    while sold_out(scene) < STRIKES * 10 && tokio::time::Instant::now() < limit {
+        scene.stage.proxy()?.cut();
+        tokio::time::sleep(Duration::from_millis(scene.rng.u64(5..120))).await;
     }
     let cut = scene.stage.proxy()?.counts().cut;
     scene.struck(cut);
