@@ -42,8 +42,9 @@ end
 if record.rank > 2 * take - 1 then
   return { 'already' }
 end
-local at_home, same_placement = first_charge <= #ARGV, record.placement == ARGV[4]
-if at_home and not same_placement and record.placement ~= ARGV[5] then
+-- Away from home no mark hangs on it.
+local same_placement = first_charge > #ARGV or record.placement == ARGV[4]
+if not same_placement and record.placement ~= ARGV[5] then
   return { 'changed' }
 end
 

@@ -309,7 +309,8 @@ impl Gate {
         let more = |sku| i32::from(units.get(sku).copied().unwrap_or(0)) - i32::from(before(sku));
         let delta: i32 = skus.iter().map(|sku| -more(*sku)).sum();
         let own = record.and_then(|record| record.placement.clone());
-        let same = rank == target && skus.iter().all(|sku| more(*sku) == 0) && own.as_ref() == Some(placement);
+        let same = rank == target && skus.iter().all(|sku| more(*sku) == 0);
+        let same = same && (!at_home || own.as_ref() == Some(placement));
         if let Some(own) = own {
             self.unmark_others(&own, placement);
         }
