@@ -43,7 +43,9 @@ test: need-rust need-redis ## Every test of the workspace
 
 .PHONY: model
 model: need-rust ## The order protocol, explored exhaustively: options in ARGS, as in ARGS="--only failover"
-	cargo run --locked --quiet -p model --bin model -- $(ARGS)
+	@# Built with the whole workspace: the features are those of the tests, and so is what is built already.
+	cargo build --locked --quiet --workspace --bin model
+	"$${CARGO_TARGET_DIR:-target}/debug/model" $(ARGS)
 
 .PHONY: faults
 faults: need-rust need-redis ## Every kind of failure under load, and the invariants after each: a filter and --seed in ARGS

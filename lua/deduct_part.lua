@@ -1,7 +1,8 @@
 #!lua
 -- Changes an order's record in one bucket to D of the first take with exactly these units, from
 -- absent or from D with others; the stock moves by the difference. At home a new record also marks
--- the buyer, because record and mark move together; the buyer's limit is not checked here.
+-- the buyer, because record and mark move together; the buyer's limit is not checked here. A record
+-- that is there keeps its placement, which is not read: the buyer's marks are those of that one.
 --
 -- KEYS  1 bucket  2 orders  3 ledger
 -- ARGV  1 configuration version  2 order number  3 lines hash  4 placement
@@ -123,9 +124,9 @@ for _, sku in ipairs(skus) do
   counters[#counters + 1] = sku
   counters[#counters + 1] = write_sku(free[sku] - more, sold[sku] + more, rest[sku])
 end
-at_ms = record and record.at_ms or at_ms
-local entries = { order_no, write_record('D', '1', at_ms, ARGV[3], held, ARGV[4]) }
-for charge, mark in ipairs(record and {} or marks) do
+record = record or { fresh = true, at_ms = at_ms, hash = ARGV[3], placement = ARGV[4] }
+local entries = { order_no, write_record('D', '1', record.at_ms, record.hash, held, record.placement) }
+for charge, mark in ipairs(record.fresh and marks or {}) do
   mark.entries[#mark.entries + 1] = order_no .. '=' .. ARGV[first_charge + 2 * charge - 1]
   entries[#entries + 1] = fields[2 + charge]
   entries[#entries + 1] = table.concat(mark.entries, ';')

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Raises an order's record in one bucket to R of a take and gives back the units that the record
--- holds; the buyer's marks lose the order number, also when the record is R of this take already.
+-- holds; the buyer's marks lose the order number, also when the record is R of this take already. Which
+-- marks, the caller says: those of the record's placement and of the order's, which may differ.
 -- Runs in a full memory too: it is what empties it.
 --
 -- KEYS  1 bucket  2 orders  3 ledger

@@ -15,10 +15,12 @@
 
 local BAD_DATA = { 'bad_data' }
 local order_no, take = ARGV[1], tonumber(ARGV[2])
-local count = tonumber(ARGV[5])
-local first_charge = 6 + 2 * count
+local clear = tonumber(ARGV[6])
+local count = tonumber(ARGV[7 + clear])
+local first_sku = 8 + clear
+local first_charge = first_sku + 2 * count
 
-local fields = { '#', order_no }
+local fields = { '#', order_no, unpack(ARGV, 7, 6 + clear) }
 for index = first_charge, #ARGV, 2 do
   fields[#fields + 1] = ARGV[index]
 end
@@ -30,7 +32,7 @@ end
 if not state or not orders[1] then
   return { 'no_stock' }
 end
-local record = { rank = 0, skus = {}, units = {} }
+local record = { rank = 0, skus = {}, units = {}, placement = '' }
 if orders[2] then
   record = read_record(orders[2])
   if not record then
@@ -40,9 +42,13 @@ end
 if record.rank > 2 * take - 1 then
   return { 'already' }
 end
+local at_home, same_placement = first_charge <= #ARGV, record.placement == ARGV[4]
+if at_home and not same_placement and record.placement ~= ARGV[5] then
+  return { 'changed' }
+end
 
 local skus, units, held = {}, {}, {}
-for index = 6, first_charge - 1, 2 do
+for index = first_sku, first_charge - 1, 2 do
   skus[#skus + 1] = ARGV[index]
   units[ARGV[index]] = tonumber(ARGV[index + 1])
   held[#held + 1] = ARGV[index] .. '=' .. ARGV[index + 1]
@@ -58,7 +64,7 @@ local free, sold, rest = read_skus(KEYS[1], skus)
 if not free then
   return BAD_DATA
 end
-local same = record.rank == 2 * take - 1
+local same = record.rank == 2 * take - 1 and same_placement
 local delta, counters = 0, {}
 for _, sku in ipairs(skus) do
   local more = units[sku] - (held_before[sku] or 0)
@@ -69,20 +75,25 @@ for _, sku in ipairs(skus) do
     counters[#counters + 1] = write_sku(free[sku] - more, sold[sku] + more, rest[sku])
   end
 end
-local entries = {}
-for charge = 1, #fields - 2 do
-  local mark = read_mark(orders[2 + charge], order_no)
+local entries, gone = {}, {}
+for index = 3, #fields do
+  local mark = read_mark(orders[index], order_no)
   if not mark then
     return BAD_DATA
   end
-  local charged = ARGV[first_charge + 2 * charge - 1]
-  if mark.own ~= tonumber(charged) then
-    mark.entries[#mark.entries + 1] = order_no .. '=' .. charged
-    entries[#entries + 1] = fields[2 + charge]
+  -- What this placement counts there; nothing in a mark of the record's own.
+  local charged = index > 2 + clear and tonumber(ARGV[first_charge + 2 * (index - 3 - clear) + 1]) or nil
+  if charged and mark.own ~= charged then
+    mark.entries[#mark.entries + 1] = order_no .. string.format('=%d', charged)
+  end
+  if mark.own ~= charged and #mark.entries == 0 then
+    gone[#gone + 1] = fields[index]
+  elseif mark.own ~= charged then
+    entries[#entries + 1] = fields[index]
     entries[#entries + 1] = table.concat(mark.entries, ';')
   end
 end
-if same and #entries == 0 then
+if same and #entries == 0 and #gone == 0 then
   return { 'already' }
 end
 
@@ -99,5 +110,10 @@ if not same then
   entries[#entries + 1] = order_no
   entries[#entries + 1] = write_record('D', ARGV[2], at_ms, ARGV[3], held, ARGV[4])
 end
-redis.call('HSET', KEYS[2], unpack(entries))
+if #entries > 0 then
+  redis.call('HSET', KEYS[2], unpack(entries))
+end
+if #gone > 0 then
+  redis.call('HDEL', KEYS[2], unpack(gone))
+end
 return { 'done', delta }

@@ -4,18 +4,19 @@
 -- a record's rank.
 --
 -- KEYS  1 bucket  2 orders  3 ledger
--- ARGV  1 order number  2… mark fields, at home
+-- ARGV  1 order number  2 placement that the marks are of  3… mark fields, at home
 -- Outcomes
 --   absent       there was none
 --   bad_data     something cannot be read
 --   given_back   the record is R, or of a later take
+--   changed      the record's placement is another one: read it and its marks
 --   done
 
 -- include: records
 
 local BAD_DATA = { 'bad_data' }
 local order_no = ARGV[1]
-local orders = redis.pcall('HMGET', KEYS[2], '#', unpack(ARGV))
+local orders = redis.pcall('HMGET', KEYS[2], '#', order_no, unpack(ARGV, 3))
 local state = redis.pcall('HGET', KEYS[1], '@control')
 if orders.err or (type(state) == 'table' and state.err) then
   return BAD_DATA
@@ -30,6 +31,10 @@ end
 if not record.deducted or record.take ~= 1 then
   return { 'given_back' }
 end
+-- Another call of the submission wrote the record, and may have marked the buyer on another day.
+if record.placement ~= ARGV[2] then
+  return { 'changed' }
+end
 -- Where the bucket's memory is lost there is no stock to give back to.
 local skus = (state and orders[1]) and record.skus or {}
 local free, sold, rest = read_skus(KEYS[1], skus)
@@ -37,8 +42,8 @@ if not free then
   return BAD_DATA
 end
 local gone, kept = { order_no }, {}
-for index = 2, #ARGV do
-  local mark = read_mark(orders[1 + index], order_no)
+for index = 3, #ARGV do
+  local mark = read_mark(orders[index], order_no)
   if not mark then
     return BAD_DATA
   end

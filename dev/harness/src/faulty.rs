@@ -155,7 +155,7 @@ struck! { OrderGate:
 }
 
 struck! { StockGate:
-    restock(activity: &Activity, order_no: &OrderNo, bucket: Bucket, take: Take, keep_mark: bool) -> Restocked;
+    restock(activity: &Activity, order_no: &OrderNo, bucket: Bucket, take: Take, keep_mark: bool, submission: Option<&Placement>) -> Restocked;
     restore(activity: &Activity, placement: &Placement, bucket: Bucket, take: Take, parts: &[Part]) -> Restored;
     preheat(activity: &Activity, bucket: Bucket, allotments: &[Allotment], now: UnixMillis) -> Preheated;
     sync_allotment(activity: &ActivityId, bucket: Bucket, allotments: &[Allotment]) -> usize;

@@ -5,7 +5,7 @@ use crate::{
     reference::{
         Buyer, Map, Scope, Sku, Status, Units,
         changes::keeps_quota,
-        database::{Database, Stored},
+        database::{Database, Order, Stored},
         gate::Gate,
     },
     scenario::Move,
@@ -108,7 +108,17 @@ pub fn every_change_has_its_version(_: &Protocol, state: &State) -> bool {
     state.broken != Some(Broken::Version)
 }
 
-/// "Must be impossible": a record R of an order that lives; a script that cannot read another's writing.
-pub fn nothing_impossible_was_seen(_: &Protocol, state: &State) -> bool {
-    !matches!(state.broken, Some(Broken::ReturnedWhileLive | Broken::BadData))
+/// "Must be impossible": a record R of an order that lives; a script that cannot read another's writing;
+/// an order of another day than its record, where Redis lost nothing.
+pub fn nothing_impossible_was_seen(model: &Protocol, state: &State) -> bool {
+    let bounds = model.scenario.bounds;
+    let lossless =
+        [bounds.degraded, bounds.flushes, bounds.expiries_of_keys, bounds.failovers].iter().all(|it| *it == 0);
+    let same_day = || state.database.live().all(|order| is_of_its_records_day(order, state));
+    !matches!(state.broken, Some(Broken::ReturnedWhileLive | Broken::BadData)) && (!lossless || same_day())
+}
+
+fn is_of_its_records_day(order: &Order, state: &State) -> bool {
+    let record = state.gate(order.placement.home).records.get(order.placement.order);
+    record.and_then(|record| record.placement.as_ref()).is_none_or(|own| own.day == order.placement.day)
 }

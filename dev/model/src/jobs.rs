@@ -203,7 +203,8 @@ impl Protocol {
             _ => state.database.order(order).cloned(),
         };
         let policy = self.scenario.policy;
-        let repair = decide(Sight { bucket, at_home, record, marked, order: stored.as_ref(), policy })?;
+        let any_day = self.scenario.has(Bug::MarkOfAnyDay);
+        let repair = decide(Sight { bucket, at_home, record, marked, order: stored.as_ref(), policy, any_day })?;
         let then = Then::Nothing;
         match (repair, stored) {
             (Repair::Restore(_), Some(Stored::Order(order))) => Some(Job::RepairRestore { order, bucket }),
@@ -315,7 +316,7 @@ fn confirm(state: &State, order: OrderId, bucket: Bucket, listed: Listed) -> Job
 }
 
 /// The submission as the order or else the record tells it.
-fn placement_of(stored: Option<&Stored>, record: Option<&Record>) -> Option<Arc<Placement>> {
+pub fn placement_of(stored: Option<&Stored>, record: Option<&Record>) -> Option<Arc<Placement>> {
     match stored {
         Some(Stored::Order(Order { placement, .. })) => Some(placement.clone()),
         Some(Stored::Aborted(placement)) => placement.clone(),

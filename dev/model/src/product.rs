@@ -36,10 +36,14 @@ pub struct Sight<'a> {
     pub marked: bool,
     pub order: Option<&'a Stored>,
     pub policy: QuotaPolicy,
+    /// A planted mistake: what the record counts against is not looked at.
+    pub any_day: bool,
 }
 
 type Held = Vec<(Sku, Units)>;
-type Question = (bool, bool, bool, Option<(Take, Side, Held)>, Option<(Status, Take, Held)>);
+/// Whether a record counts against the same as its order does.
+type SameCharges = bool;
+type Question = (bool, bool, bool, Option<(Take, Side, Held, SameCharges)>, Option<(Status, Take, Held)>);
 type FillQuestion = (Held, Vec<(Bucket, Held, bool)>, usize);
 
 thread_local! {
@@ -80,7 +84,11 @@ fn units(held: &[(Sku, Units)]) -> Option<Vec<(ids::Sku, u32)>> {
 pub fn decide(sight: Sight<'_>) -> Option<Repair> {
     let record = sight.record.map(|record| {
         let held = record.held.iter().map(|(sku, units)| (sku, *units)).collect();
-        (record.take, record.side, held)
+        let same = match (&record.placement, sight.order) {
+            (Some(own), Some(Stored::Order(order))) if !sight.any_day => own.charges == order.placement.charges,
+            _ => true,
+        };
+        (record.take, record.side, held, same)
     });
     let order = sight.order.map(|stored| match stored {
         Stored::Aborted(_) => (Status::Aborted, Take::FIRST, Held::new()),
@@ -110,10 +118,14 @@ fn ask(question: &Question, here: Bucket) -> Result<Option<Repair>, Unaskable> {
     let (at_home, marked, keep, seen, stored) = question;
     let record = match seen {
         None => None,
-        Some((take, side, held)) => {
+        Some((take, side, held, same)) => {
             let (at, lines_hash) = (template.created_at, Some(template.lines_hash.clone()));
             let (take, side, held) = (*take, *side, units(held).ok_or(Unaskable)?);
-            Some(record::Record { take, side, at, lines_hash, held, placement: Some(template.clone()) })
+            let mut placement = template.clone();
+            if !same {
+                placement.charges.iter_mut().for_each(|charge| charge.units += 1);
+            }
+            Some(record::Record { take, side, at, lines_hash, held, placement: Some(placement) })
         }
     };
     let order = match stored {

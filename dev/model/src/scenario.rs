@@ -53,10 +53,16 @@ pub enum Bug {
     SumWithoutVersion,
     /// A dead item is removed while a transaction is still on its way.
     TombstoneForgotten,
+    /// Reconciliation asks whether a mark counts the order, not whether it is the order's day.
+    MarkOfAnyDay,
+    /// A restore sets the marks of the order, and leaves those of the record's placement.
+    RestoreLeavesMarks,
+    /// An undo takes the marks of its own call away, whoever wrote the record.
+    UndoOfOwnDay,
 }
 
 impl Bug {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::RefusalWithoutClaim,
         Self::UnknownIsRefused,
         Self::RestockIgnoresRank,
@@ -80,6 +86,9 @@ impl Bug {
         Self::QuotaBackToday,
         Self::SumWithoutVersion,
         Self::TombstoneForgotten,
+        Self::MarkOfAnyDay,
+        Self::RestoreLeavesMarks,
+        Self::UndoOfOwnDay,
     ];
 }
 
@@ -178,6 +187,8 @@ pub enum Reached {
     LimitReached,
     GuardRefused,
     NextDay,
+    /// A record of one day, and its order of another.
+    OtherDay,
     Frozen,
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    jobs::placement_of,
     product::{Sight, decide},
     protocol::{How, Protocol},
     reference::{
@@ -17,6 +18,7 @@ use crate::{
         gate::{Gate, Record},
         held_in,
     },
+    scenario::Bug,
     state::{Job, State},
 };
 
@@ -100,20 +102,25 @@ impl Protocol {
         let allotments = state.database.allotments(bucket);
         self.sync(state, bucket, &allotments);
         let listing: Gate = state.gate(bucket).clone();
-        let marked = listing.marked_orders();
         let home_orders = state.database.orders.iter().filter(|(_, stored)| match stored {
             Stored::Order(order) => order.placement.home == bucket,
             Stored::Aborted(_) => false,
         });
         let mut candidates: Vec<OrderId> = home_orders.map(|(order, _)| order).collect();
-        candidates.extend(listing.records.keys().chain(marked.iter().copied()));
+        candidates.extend(listing.records.keys().chain(listing.marked_orders()));
         candidates.sort_unstable();
         candidates.dedup();
         for order in candidates {
             let stored = state.database.order(order).cloned();
             let is_home = stored.is_some() && self.placement(order, 0).home == bucket;
             let record = listing.records.get(order);
-            if self.differs(bucket, is_home, record, marked.contains(&order), stored.as_ref()) {
+            let home = placement_of(stored.as_ref(), record).filter(|placement| placement.home == bucket);
+            let marked = if self.scenario.has(Bug::MarkOfAnyDay) {
+                listing.marked_orders().contains(&order)
+            } else {
+                home.is_some_and(|placement| listing.marked(&placement))
+            };
+            if self.differs(bucket, is_home, record, marked, stored.as_ref()) {
                 self.confirm_now(state, order, bucket);
             }
             let Some(live) = stored.as_ref().and_then(Stored::live) else { continue };
@@ -137,7 +144,8 @@ impl Protocol {
         marked: bool,
         order: Option<&Stored>,
     ) -> bool {
-        decide(Sight { bucket, at_home, record, marked, order, policy: self.scenario.policy }).is_some()
+        let (policy, any_day) = (self.scenario.policy, self.scenario.has(Bug::MarkOfAnyDay));
+        decide(Sight { bucket, at_home, record, marked, order, policy, any_day }).is_some()
     }
 
     /// Looks again and repairs, all its steps in a row.

@@ -10,7 +10,7 @@ use crate::{
         Units,
         changes::{Changed, Moved, keeps_quota},
         database::{Claim, Commit, Draft, Limit, MoveId, Order, Stored},
-        gate::{Allotment, Control, Mark, Phase, Preheated},
+        gate::{Allotment, Control, Gate, Mark, Phase, Preheated},
         scripts::{Deducted, Place, Placed, Restocked, Restored, Undone},
     },
     scenario::{Bug, Move, Reached},
@@ -54,7 +54,11 @@ impl Protocol {
     }
 
     pub(crate) fn undo(&self, state: &mut State, placement: &Placement, bucket: Bucket) -> Undone {
+        let before = state.gate(bucket).clone();
         let undone = state.gate_mut(bucket).undo(placement);
+        if self.scenario.has(Bug::UndoOfOwnDay) {
+            leave_marks(state, placement, &before);
+        }
         if undone == Undone::Done && bucket == placement.home {
             self.reach(Reached::UndoneAtHome);
         }
@@ -63,9 +67,15 @@ impl Protocol {
 
     pub(crate) fn restock(&self, state: &mut State, order: OrderId, bucket: Bucket, take: Take, keep_mark: bool) {
         self.restock_wrongly(state, order, bucket, take);
-        let marks = state.gate(bucket).marks.clone();
-        let restocked = state.gate_mut(bucket).restock(order, take, keep_mark, Moment::default());
-        self.unmark_wrongly(state, order, bucket, &marks);
+        let before = state.gate(bucket).marks.clone();
+        self.note_day(state, order, bucket);
+        let submission = match state.database.order(order) {
+            Some(Stored::Order(stored)) => Some(stored.placement.clone()),
+            _ => None,
+        };
+        let marks = (keep_mark, submission.as_deref());
+        let restocked = state.gate_mut(bucket).restock(order, take, marks, Moment::default());
+        self.unmark_wrongly(state, order, bucket, &before);
         let node = state.node_mut(bucket);
         match restocked {
             Restocked::Already => {}
@@ -83,6 +93,16 @@ impl Protocol {
                     node.restocked.sort_unstable();
                 }
             }
+        }
+    }
+
+    /// Whether a record counts against another day than its order is met.
+    fn note_day(&self, state: &State, order: OrderId, bucket: Bucket) {
+        let own = state.gate(bucket).records.get(order).and_then(|record| record.placement.as_ref());
+        if let (Some(own), Some(Stored::Order(stored))) = (own, state.database.order(order))
+            && own.day != stored.placement.day
+        {
+            self.reach(Reached::OtherDay);
         }
     }
 
@@ -119,6 +139,8 @@ impl Protocol {
 
     pub(crate) fn restore(&self, state: &mut State, order: &Order, bucket: Bucket) {
         let Order { placement, take, parts, .. } = order;
+        self.note_day(state, placement.order, bucket);
+        let before = state.gate(bucket).clone();
         let gate = state.gate_mut(bucket);
         if self.scenario.has(Bug::RestoreOverwritesHigher)
             && gate.usable()
@@ -126,7 +148,11 @@ impl Protocol {
         {
             gate.records.remove(placement.order);
         }
-        match gate.restore(placement, *take, parts, Moment::default()) {
+        let restored = gate.restore(placement, *take, parts, Moment::default());
+        if self.scenario.has(Bug::RestoreLeavesMarks) {
+            leave_marks(state, placement, &before);
+        }
+        match restored {
             Restored::BadData => state.breaks(Broken::BadData),
             Restored::Done(_) if *take == Take::SECOND => self.reach(Reached::RestoredSecondTake),
             Restored::Done(_) => self.reach(Reached::Restored),
@@ -293,6 +319,19 @@ pub fn deduct(state: &mut State, placement: &Arc<Placement>, bucket: Bucket, uni
         state.breaks(Broken::BadData);
     }
     deducted
+}
+
+/// The order's marks are as before where this placement does not count.
+fn leave_marks(state: &mut State, placement: &Placement, before: &Gate) {
+    let order = placement.order;
+    for (key, mark) in before.marks.iter().filter(|((scope, _), _)| placement.charges.iter().all(|(of, _)| of != scope))
+    {
+        let Some(units) = mark.get(order) else { continue };
+        let gate = state.gate_mut(before.bucket);
+        let mut left = gate.marks.get(key).cloned().unwrap_or_default();
+        left.insert(order, *units);
+        gate.marks.insert(key, left);
+    }
 }
 
 /// The transaction as if the guard had room and every item enough.

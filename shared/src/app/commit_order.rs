@@ -137,7 +137,8 @@ where
         if activity.strategy.uses_gate() {
             let mut failed = false;
             for bucket in with_home(placement.home, buckets) {
-                let restocked = self.gate.restock(activity, &placement.order_no, bucket, Take::FIRST, false).await;
+                let restocked =
+                    self.gate.restock(activity, &placement.order_no, bucket, Take::FIRST, false, Some(placement)).await;
                 if let Err(fault) = restocked {
                     tracing::warn!(order_no = %placement.order_no, %bucket, fault = fault.chain(), "restock_failed");
                     failed = true;

@@ -6,7 +6,7 @@ use crate::{
     domain::{
         activity::{Activity, QuotaPolicy},
         ids::Bucket,
-        order::{Order, Status, Take, Tombstone},
+        order::{Order, Placement, Status, Take, Tombstone},
     },
     ports::{ActivityStore, Claim, Clock, Fault, OrderStore, Restocked, RollBack, StockGate},
 };
@@ -53,14 +53,17 @@ where
             at: self.clock.now(),
             placement: record.and_then(Result::ok).and_then(|record| record.placement),
         };
-        let (take, keep_mark, named) = match self.store.claim(&tombstone).await? {
+        let (take, keep_mark, placement, named) = match self.store.claim(&tombstone).await? {
             Claim::Order(order) if order.status.is_live() => return Ok(Settled::Live),
-            Claim::Order(order) => (order.take, keeps_mark(activity.as_deref(), &order), order.buckets()),
-            Claim::Aborted => (Take::FIRST, false, Vec::new()),
+            Claim::Order(order) => {
+                let (keep_mark, named) = (keeps_mark(activity.as_deref(), &order), order.buckets());
+                (order.take, keep_mark, Some(order.placement), named)
+            }
+            Claim::Aborted => (Take::FIRST, false, None, Vec::new()),
         };
         let Some(activity) = gated else { return Ok(Settled::Restocked) };
         let buckets = with_home(message.home, &[named, message.buckets.clone()].concat());
-        Ok(self.restock(activity, message, &buckets, take, keep_mark).await)
+        Ok(self.restock(activity, message, &buckets, take, (keep_mark, placement.as_ref())).await)
     }
 
     async fn restock(
@@ -69,11 +72,11 @@ where
         message: &RollBack,
         buckets: &[Bucket],
         take: Take,
-        keep_mark: bool,
+        (keep_mark, placement): (bool, Option<&Placement>),
     ) -> Settled {
         let mut settled = Settled::Restocked;
         for bucket in buckets.iter().filter(|bucket| bucket.get() < activity.buckets.get()) {
-            match self.gate.restock(activity, &message.order_no, *bucket, take, keep_mark).await {
+            match self.gate.restock(activity, &message.order_no, *bucket, take, keep_mark, placement).await {
                 Ok(Restocked::BadData) => {
                     tracing::error!(order_no = %message.order_no, %bucket, "bad_data");
                     settled = Settled::LeftToReconciliation;

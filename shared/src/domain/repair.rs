@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     activity::QuotaPolicy,
     ids::{Bucket, Sku},
-    order::{Status, Stored, Take},
+    order::{Order, Placement, Status, Stored, Take},
     record::{Rank, Record, Side},
     time::UnixMillis,
 };
@@ -18,7 +18,7 @@ pub const GRACE_MS: i64 = 60_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// The order lives and Redis does not know it, or knows another quantity.
+    /// The order lives and Redis does not know it, or knows another quantity or another day of it.
     RecordLost,
     /// Redis deducted and no order came within the grace.
     OrderMissing,
@@ -45,7 +45,7 @@ pub enum Finding {
 /// What to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {
-    /// Raise the record to `Dn` with these units; at home also the buyer's mark.
+    /// Raise the record to `Dn` with these units and the order's placement; at home also the buyer's mark.
     Restore { take: Take, held: Vec<(Sku, u32)> },
     /// Claim the order number, then restock every bucket that holds a part.
     Claim,
@@ -76,7 +76,7 @@ pub fn decide(seen: &Sighting<'_>) -> Option<(Finding, Repair)> {
         Some(Stored::Order(order)) if order.status.is_live() => {
             let mut held = order.held_in(seen.bucket);
             held.sort();
-            decide_live(seen, order.take, held)
+            decide_live(seen, order, held)
         }
         Some(Stored::Order(order)) => {
             let keep_mark = seen.on_cancel == QuotaPolicy::Keep && order.status != Status::Refunded;
@@ -92,13 +92,17 @@ fn decide_absent(seen: &Sighting<'_>) -> Option<(Finding, Repair)> {
     (!too_early).then_some((Finding::OrderMissing, Repair::Claim))
 }
 
-fn decide_live(seen: &Sighting<'_>, take: Take, held: Vec<(Sku, u32)>) -> Option<(Finding, Repair)> {
+fn decide_live(seen: &Sighting<'_>, order: &Order, held: Vec<(Sku, u32)>) -> Option<(Finding, Repair)> {
+    let take = order.take;
     let target = Rank::of(take, Side::Deducted);
     let rank = seen.record.map_or(Rank::ABSENT, Record::rank);
     let agree = |record: &Record| {
         let mut units: Vec<_> = record.held.iter().filter(|(_, units)| *units > 0).cloned().collect();
         units.sort();
-        units == held && (seen.marked || !seen.at_home)
+        // Two calls of one submission on either side of midnight: Redis knows one, the order is the other's.
+        let charged = |placement: &Placement| placement.charges == order.placement.charges;
+        let counted = seen.marked && record.placement.as_ref().is_none_or(charged);
+        units == held && (counted || !seen.at_home)
     };
     if rank == Rank::of(take, Side::Returned) {
         return Some((Finding::ReturnedWhileLive, Repair::Freeze));
@@ -127,16 +131,18 @@ mod tests {
         activity::{Activity, ActivityDraft},
         cart::Cart,
         ids::{ActivityId, BuyerId},
+        limit::{Limit, LimitScope},
         money::Quantity,
-        order::{Order, Part, Placement},
+        order::Part,
         order_no::OrderNo,
+        time::BusinessDate,
         token::TokenId,
     };
 
     fn placement() -> Placement {
         let draft: ActivityDraft = serde_json::from_value(serde_json::json!({
             "name": "n", "starts_at": "2026-11-29T20:00:00Z", "ends_at": "2026-11-29T21:00:00Z", "time_zone": "UTC",
-            "strategy": "prededuct", "buckets": 4, "limit": {"scope": "activity", "max": 5}, "on_cancel": "release",
+            "strategy": "prededuct", "buckets": 4, "limit": {"scope": "day", "max": 5}, "on_cancel": "release",
             "payment_minutes": 15, "currency": "EUR", "skus": [{"sku": "a", "stock": 9, "price": 1}]
         }))
         .unwrap();
@@ -145,6 +151,15 @@ mod tests {
         let cart = Cart::new([(Sku::parse("a").unwrap(), Quantity::new(2).unwrap())]).unwrap();
         let order_no = OrderNo::derive(&activity.id, &buyer, &TokenId::from_bytes([1; 16]));
         Placement::admit(&activity, order_no, buyer, &cart, cart.priced(&activity).unwrap(), activity.window.starts_at)
+    }
+
+    /// What a call of the submission admits that begins after midnight.
+    fn next_day() -> Placement {
+        let mut placement = placement();
+        placement.biz_date = BusinessDate::parse("2026-11-30").unwrap();
+        let limit = Limit { scope: LimitScope::Day, max: 5 };
+        placement.charges = limit.charges(&placement.lines, placement.biz_date);
+        placement
     }
 
     /// D1 and so on, with the units it holds.
@@ -187,6 +202,7 @@ mod tests {
         let away = Bucket::new((home.get() + 1) % 4).unwrap();
         let (one, two) = (Take::FIRST, Take::SECOND);
         let d = |units| Some(record(Side::Deducted, one, units));
+        let of = |placement| Some(Record { placement: Some(placement), ..record(Side::Deducted, one, 2) });
         let r = |take| Some(record(Side::Returned, take, 2));
         let live = |take| Some(order(Status::PendingPayment, take, home));
         let dead = || Some(order(Status::Cancelled, one, home));
@@ -196,6 +212,13 @@ mod tests {
             ("agree", None, case(d(2), live(one))),
             ("lost", Some(F::RecordLost), case(None, live(one))),
             ("other quantity", Some(F::RecordLost), case(d(1), live(one))),
+            ("the same placement", None, case(of(placement()), live(one))),
+            ("another day", Some(F::RecordLost), case(of(next_day()), live(one))),
+            (
+                "another day, away from home",
+                None,
+                Case { at_home: false, marked: false, ..case(of(next_day()), live(one)) },
+            ),
             ("mark lost", Some(F::RecordLost), Case { marked: false, ..case(d(2), live(one)) }),
             (
                 "no mark away from home",

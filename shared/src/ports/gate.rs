@@ -199,7 +199,7 @@ pub trait OrderGate: Send + Sync {
     fn place(&self, call: PlaceCall<'_>) -> impl Future<Output = Result<PlaceAnswer, Fault>> + Send;
 
     /// Changes the order's record in a bucket (home or other) to D with exactly these units, from
-    /// absent or from D with others. MUST NOT touch a record R.
+    /// absent or from D with others, which keeps its placement. MUST NOT touch a record R.
     fn deduct(
         &self,
         activity: &Activity,
@@ -217,7 +217,8 @@ pub trait OrderGate: Send + Sync {
         buckets: &[Bucket],
     ) -> impl Future<Output = Result<Vec<Look>, Fault>> + Send;
 
-    /// D of the first take → absent, units back; at home also the buyer's mark, by order number.
+    /// D of the first take → absent, units back; at home also the buyer's mark, by order number, of the
+    /// placement that the record has, which another call of the submission may have written.
     fn undo(
         &self,
         activity: &Activity,
@@ -237,9 +238,11 @@ pub trait OrderGate: Send + Sync {
 /// Moving stock of single orders and whole buckets: rollback, reconciliation, operators.
 pub trait StockGate: OrderGate {
     /// Raises the order's record in a bucket to R of this take, units from the record itself; at home
-    /// also removes it from the buyer's marks unless `keep_mark`. MUST NOT touch the stock of a bucket
-    /// without a stock key, and MUST write the record there all the same. Where there is no record the
-    /// buyer is not known, so a mark that was lost is not set again, even when it should be kept.
+    /// also removes it from the buyer's marks unless `keep_mark`: from those of the record's own submission
+    /// and of `submission`, the order's as the database has it, which may be others. Of a kept order only
+    /// the marks of its `submission` stay. MUST NOT touch the stock of a bucket without a stock key, and
+    /// MUST write the record there all the same. A mark that was lost is not set again, even when it should
+    /// be kept.
     fn restock(
         &self,
         activity: &Activity,
@@ -247,10 +250,12 @@ pub trait StockGate: OrderGate {
         bucket: Bucket,
         take: Take,
         keep_mark: bool,
+        submission: Option<&Placement>,
     ) -> impl Future<Output = Result<Restocked, Fault>> + Send;
 
     /// Raises the order's record in a bucket to D of this take with exactly these parts (those of other
-    /// buckets are ignored), and marks the buyer again at home. MUST do nothing to a higher record or
+    /// buckets are ignored) and this placement, and marks the buyer again at home; where the record had
+    /// another placement, the marks of that one lose the order. MUST do nothing to a higher record or
     /// without a stock key.
     fn restore(
         &self,

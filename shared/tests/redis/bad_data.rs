@@ -156,7 +156,7 @@ async fn complains(world: &World, Scene { sale, old, new }: &Scene, operation: &
         "change" => gate.deduct(activity, old, home, &units(&[("a", 1)])).await.unwrap() == Deducted::BadData,
         "undo" => gate.undo(activity, old, home).await.unwrap() == Undone::BadData,
         "restock" => {
-            let restocked = gate.restock(activity, &old.order_no, home, Take::FIRST, false).await.unwrap();
+            let restocked = gate.restock(activity, &old.order_no, home, Take::FIRST, false, None).await.unwrap();
             restocked == Restocked::BadData
         }
         "restore" => {
@@ -187,7 +187,7 @@ pub async fn a_record_whose_placement_is_garbage_is_bad_data(world: &World) {
     for garbage in [text.replace("\"buyer\"", "\"byer\""), text.replace('{', "["), text.replace("|a=2|", "|a=2|\u{0}")]
     {
         world.hset(&orders, old.order_no.as_str(), &garbage).await;
-        check(world, &scene, &["replay", "restock"], &garbage).await;
+        check(world, &scene, &["replay", "undo", "restock", "restore"], &garbage).await;
         let record = world.gate.record(&sale.activity.id, bucket(0), &old.order_no).await.unwrap();
         assert!(record.unwrap().is_err());
         assert_eq!(world.gate.look(&sale.activity, old, &[bucket(0)]).await.unwrap()[0].free, [0_u64; 0]);

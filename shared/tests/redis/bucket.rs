@@ -225,7 +225,8 @@ pub async fn sums_in_pages_are_not_taken_from_a_moving_bucket(world: &World) {
             let _ = world.gate.restore(&sale.activity, &placement, bucket(0), Take::FIRST, &part).await.unwrap();
             if n % 2 == 0 {
                 let order_no = &placement.order_no;
-                let _ = world.gate.restock(&sale.activity, order_no, bucket(0), Take::FIRST, false).await.unwrap();
+                let _ =
+                    world.gate.restock(&sale.activity, order_no, bucket(0), Take::FIRST, false, None).await.unwrap();
             }
         }
     };

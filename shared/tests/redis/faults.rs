@@ -158,7 +158,7 @@ async fn a_full_memory_refuses_orders_before_the_first_write_and_still_restocks(
     assert_eq!(fault.effect, Effect::None);
     assert!(fault.chain().contains("OOM"), "{}", fault.chain());
     let placement = sale.placement("secret-buyer", 1, &[("a", 1)]);
-    let restocked = scene.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false).await;
+    let restocked = scene.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false, None).await;
     assert_eq!(restocked.unwrap(), Restocked::Done { units: 1 });
     let second = sale.placement("secret-buyer", 2, &[("a", 1)]);
     let undone = scene.gate.undo(&sale.activity, &second, bucket(0)).await.unwrap();

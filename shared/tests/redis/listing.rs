@@ -52,6 +52,6 @@ pub async fn a_mark_is_told_by_order_number(world: &World) {
     assert!(world.marked(&sale, &first).await);
     assert!(!world.marked(&sale, &second).await, "the buyer is marked, but not by this order");
     assert_eq!(world.place(&sale, &second).await, PlaceAnswer::Admitted(vec![1]));
-    let _ = world.gate.restock(&sale.activity, &first.order_no, bucket(0), Take::FIRST, false).await.unwrap();
+    let _ = world.gate.restock(&sale.activity, &first.order_no, bucket(0), Take::FIRST, false, None).await.unwrap();
     assert!(!world.marked(&sale, &first).await && world.marked(&sale, &second).await);
 }

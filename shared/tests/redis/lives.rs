@@ -42,7 +42,7 @@ pub async fn keys_made_on_a_flushed_bucket_have_a_life(world: &World) {
     let keys = sale.keys(0);
     let placement = sale.placement("alice", 1, &[("a", 1)]);
     world.flush(&sale, 0).await;
-    let _ = world.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false).await.unwrap();
+    let _ = world.gate.restock(&sale.activity, &placement.order_no, bucket(0), Take::FIRST, false, None).await.unwrap();
     let expected = sale.activity.marks_expire_at(now()).get();
     for key in [&keys.orders, &keys.ledger] {
         assert!((world.expires_at(key).await - expected).abs() < 60_000, "{key}");
@@ -78,7 +78,7 @@ async fn keys_expire_in_the_order_in_which_they_are_needed() {
     }
     let part = [super::support::part(0, "a", 2)];
     assert_eq!(gate.undo(activity, &orders[0], bucket(0)).await.unwrap(), Undone::Done);
-    let restocked = gate.restock(activity, &orders[1].order_no, bucket(0), Take::FIRST, false).await.unwrap();
+    let restocked = gate.restock(activity, &orders[1].order_no, bucket(0), Take::FIRST, false, None).await.unwrap();
     assert_eq!(restocked, Restocked::Done { units: 1 });
     let _ = gate.restore(activity, &orders[1], bucket(0), Take::SECOND, &part).await.unwrap();
     let _ = gate.deduct(activity, &orders[2], bucket(0), &units(&[("a", 3)])).await.unwrap();
@@ -111,8 +111,9 @@ async fn keys_expire_in_the_order_in_which_they_are_needed() {
     wait_until_gone(&world, &keys.bucket).await;
     assert!(world.raw::<bool>(cmd("EXISTS").arg(&keys.orders)).await, "records outlive the stock");
     assert_eq!(world.place(&sale, &orders[0]).await, PlaceAnswer::MemoryLost);
-    let late =
-        async |order: &Placement| gate.restock(activity, &order.order_no, bucket(0), Take::FIRST, false).await.unwrap();
+    let late = async |order: &Placement| {
+        gate.restock(activity, &order.order_no, bucket(0), Take::FIRST, false, None).await.unwrap()
+    };
     assert_eq!(late(&orders[3]).await, Restocked::RecordOnly);
     assert_eq!(late(&orders[3]).await, Restocked::Already);
     let restored = gate.restore(activity, &orders[3], bucket(0), Take::SECOND, &part).await.unwrap();

@@ -68,6 +68,9 @@ on_both! {
     restock: each_take_is_restocked_once, a_restock_takes_the_mark_unless_it_is_kept, a_late_restock_still_takes_the_mark,
         a_flushed_bucket_gets_the_record_only, an_older_take_changes_nothing, a_record_replaced_in_between_is_read_again;
     restore: a_restore_raises_and_may_oversell, a_restore_with_other_units_moves_the_difference,
-        a_lost_mark_is_set_again, a_restore_never_lowers, a_late_payment_takes_again;
+        a_lost_mark_is_set_again, a_restore_never_lowers, a_late_payment_takes_again,
+        a_restore_moves_the_mark_to_the_order_s_day, a_restore_takes_the_last_order_out_of_a_mark,
+        a_kept_mark_moves_with_a_late_payment, a_record_of_another_day_in_between_is_read_again,
+        marks_go_with_the_record_whoever_undoes_it, a_restock_takes_the_marks_of_both_days;
     tokens: tokens_are_counted_per_minute, a_counter_without_an_end_gets_one;
 }

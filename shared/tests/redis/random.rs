@@ -46,7 +46,7 @@ async fn step(world: &World, sale: &Sale, orders: &[Placement], rng: &mut Rng) -
         }
         13..15 => {
             let keep = rng.bool();
-            let _ = gate.restock(activity, &placement.order_no, bucket(at), take, keep).await.unwrap();
+            let _ = gate.restock(activity, &placement.order_no, bucket(at), take, keep, None).await.unwrap();
         }
         15..17 => {
             let parts = [part(at, "a", a), part(at, "b", b)];

@@ -9,10 +9,10 @@ use holdfast::{
     ports::{OrderGate, PlaceAnswer, Preheated, Restocked, Restored, StockGate, Undone},
 };
 
-use super::support::{HOUR_MS, Sale, World, bucket, part, sentinel, units};
+use super::support::{Sale, World, bucket, part, sentinel, units};
 
 async fn restock(world: &World, sale: &Sale, placement: &Placement, take: Take, keep: bool) -> Restocked {
-    world.gate.restock(&sale.activity, &placement.order_no, bucket(0), take, keep).await.unwrap()
+    world.gate.restock(&sale.activity, &placement.order_no, bucket(0), take, keep, None).await.unwrap()
 }
 
 async fn placed(world: &World, sale: &Sale, lines: &[(&str, u32)]) -> Placement {
@@ -115,9 +115,7 @@ pub async fn a_record_replaced_in_between_is_read_again(world: &World) {
     let limit = Limit { scope: LimitScope::Day, max: 9 };
     let sale = world.sale_of(1, &[("a", 500)], |activity| activity.limit = limit).await;
     let today = sale.placement(&sale.buyer_at(0), 1, &[("a", 2)]);
-    let mut tomorrow = today.clone();
-    tomorrow.biz_date = sale.activity.zone.business_date(today.created_at.plus_ms(24 * HOUR_MS));
-    tomorrow.charges = limit.charges(&tomorrow.lines, tomorrow.biz_date);
+    let tomorrow = sale.next_day(&today);
     for round in 0..50 {
         assert_eq!(world.place(&sale, &today).await, PlaceAnswer::Admitted(vec![2]), "round {round}");
         let anew = async {

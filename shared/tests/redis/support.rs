@@ -279,6 +279,15 @@ impl Sale {
         }
     }
 
+    /// The same submission, admitted by a call that began a day later.
+    pub fn next_day(&self, placement: &Placement) -> Placement {
+        let mut next = placement.clone();
+        next.created_at = placement.created_at.plus_ms(24 * HOUR_MS);
+        next.biz_date = self.activity.zone.business_date(next.created_at);
+        next.charges = self.activity.limit.charges(&next.lines, next.biz_date);
+        next
+    }
+
     /// A buyer whose home is this bucket.
     pub fn buyer_at(&self, home: u16) -> String {
         (0..10_000).map(|n| format!("buyer-{n}")).find(|name| self.home(name) == home).unwrap()

@@ -1,5 +1,7 @@
 //! Redis loses what it knew, or does not answer; reconciliation repairs it.
 
+use holdfast::domain::activity::QuotaPolicy;
+
 use super::Size;
 use crate::{
     reference::LimitScope,
@@ -101,7 +103,7 @@ pub fn day_scope(size: Size) -> Scenario {
     }
 }
 
-/// The same without retries, but with losses of Redis. See [`lost_over_midnight`].
+/// The same without retries, but with losses of Redis.
 pub fn day_scope_lost(size: Size) -> Scenario {
     Scenario {
         bounds: Bounds {
@@ -119,15 +121,54 @@ pub fn day_scope_lost(size: Size) -> Scenario {
     }
 }
 
-/// Not one of the models that hold: a known gap. Two calls of one submission, one from before midnight,
-/// and Redis forgets in between what the other did. Then the record is written anew with the other day,
-/// and the buyer's mark counts the order there.
-#[must_use]
-pub fn lost_over_midnight() -> Scenario {
+/// Two calls of one submission, one from before midnight, and Redis forgets in between what the other
+/// did, or one of them goes past it. Then the record is of one day and the order of the other, and what
+/// takes a mark away has to find both.
+pub fn lost_over_midnight(size: Size) -> Scenario {
     Scenario {
-        bounds: Bounds { calls: [2, 0, 0], midnights: 1, failovers: 1, ..Bounds::default() },
+        bounds: Bounds {
+            calls: [2, size.of(0, 1), 0],
+            midnights: 1,
+            failovers: 1,
+            degraded: size.of(0, 1),
+            cancels: 1,
+            expiries: 1,
+            payments: 1,
+            confirms: 1,
+            ..Bounds::default()
+        },
         name: "lost over midnight",
-        reaches: Vec::new(),
+        reaches: vec![R::NextDay, R::Committed, R::FailedOver, R::OtherDay, R::LatePaid, R::Restocked],
         ..day_scope(Size::Quick)
+    }
+}
+
+/// Nothing at home: parts are taken and taken back on either side of midnight.
+pub fn parts_over_midnight(size: Size) -> Scenario {
+    Scenario {
+        stock: vec![vec![0, 1]],
+        submissions: vec![Submission::new(0, 0, &[(0, 1)]), Submission::new(1, 0, &[(0, 1)])],
+        bounds: Bounds {
+            calls: [2, 1, 0],
+            midnights: 1,
+            failovers: 1,
+            faults: size.of(0, 1),
+            confirms: size.of(0, 1),
+            ..Bounds::default()
+        },
+        name: "parts over midnight",
+        reaches: vec![R::NextDay, R::PartialFill, R::FailedOver, R::UndoneAtHome, R::OtherDay],
+        ..day_scope(Size::Quick)
+    }
+}
+
+/// A cancelled order's quota stays used, on its own day.
+pub fn kept_over_midnight(size: Size) -> Scenario {
+    Scenario {
+        policy: QuotaPolicy::Keep,
+        bounds: Bounds { calls: [2, 0, 0], midnights: 1, failovers: 1, cancels: 1, ..Bounds::default() },
+        name: "kept over midnight",
+        reaches: vec![R::NextDay, R::Committed, R::FailedOver, R::OtherDay, R::Restocked],
+        ..lost_over_midnight(size)
     }
 }

@@ -5,8 +5,6 @@ mod afterwards;
 mod losses;
 mod placing;
 
-pub use losses::lost_over_midnight;
-
 use crate::scenario::Scenario;
 
 /// How much is explored.
@@ -47,6 +45,9 @@ pub fn all(size: Size) -> Vec<Scenario> {
         afterwards::kept_quota(size),
         losses::day_scope(size),
         losses::day_scope_lost(size),
+        losses::lost_over_midnight(size),
+        losses::parts_over_midnight(size),
+        losses::kept_over_midnight(size),
         losses::degraded(size),
         placing::queued(size),
         afterwards::moves(size),

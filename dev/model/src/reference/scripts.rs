@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Map, Moment, OrderId, Part, Placement, Rank, Side, Sku, Take, Units,
+    Map, Moment, OrderId, Part, Placement, Rank, Scope, Side, Sku, Take, Units,
     gate::{Counters, Gate, Mark, Phase, Record},
     held_in,
 };
@@ -196,7 +196,9 @@ impl Gate {
             return Deducted::Short(may_hold);
         }
         self.admitted += u16::from(made);
-        self.write_deducted(placement, Take::FIRST, units.iter().copied().collect(), now);
+        // A record that is there keeps its placement: the marks are those of that one.
+        let own = record.and_then(|record| record.placement.clone()).unwrap_or_else(|| placement.clone());
+        self.write_deducted(&own, Take::FIRST, units.iter().copied().collect(), now);
         if made && self.bucket == placement.home {
             self.mark(placement);
         }
@@ -215,7 +217,8 @@ impl Gate {
         Look { free, limited, record: self.records.get(placement.order).cloned() }
     }
 
-    /// `undo_part`.
+    /// `undo_part`, with the marks of the placement that the record has now: the script refuses any other
+    /// and is called again.
     pub fn undo(&mut self, placement: &Placement) -> Undone {
         let Some(record) = self.records.get(placement.order) else { return Undone::Absent };
         if !record.deducted() || record.take != Take::FIRST {
@@ -224,16 +227,24 @@ impl Gate {
         if self.usable() && !record.held.keys().all(|sku| self.skus.get(sku).is_some()) {
             return Undone::BadData;
         }
-        let held = record.held.clone();
+        let (held, own) = (record.held.clone(), record.placement.clone());
         self.give_back(&held);
         self.records.remove(placement.order);
-        self.unmark(placement);
+        if let Some(own) = own {
+            self.unmark(&own);
+        }
         Undone::Done
     }
 
     /// `restock_order`, with the marks of the placement that the record has now: the script refuses any
-    /// other and is called again.
-    pub fn restock(&mut self, order: OrderId, take: Take, keep_mark: bool, now: Moment) -> Restocked {
+    /// other and is called again. Those of the order's own submission go too, and stay where they are kept.
+    pub fn restock(
+        &mut self,
+        order: OrderId,
+        take: Take,
+        (keep_mark, submission): (bool, Option<&Placement>),
+        now: Moment,
+    ) -> Restocked {
         let record = self.records.get(order);
         let (rank, target) = (record.map_or(Rank::ABSENT, Record::rank), Rank::of(take, Side::Returned));
         if rank > target {
@@ -248,8 +259,12 @@ impl Gate {
             given_back = record.held.clone();
         }
         let placement = record.and_then(|record| record.placement.clone());
-        if let Some(placement) = placement.filter(|_| !keep_mark) {
-            self.unmark(&placement);
+        match (placement, submission) {
+            (Some(placement), Some(submission)) if keep_mark => self.unmark_others(&placement, submission),
+            _ if keep_mark => {}
+            (placement, submission) => {
+                placement.as_deref().into_iter().chain(submission).for_each(|placement| self.unmark(placement));
+            }
         }
         if !raise {
             return Restocked::Already;
@@ -269,7 +284,7 @@ impl Gate {
         }
     }
 
-    /// `restore_order`.
+    /// `restore_order`, called again as [`Self::restock`] is.
     pub fn restore(&mut self, placement: &Arc<Placement>, take: Take, parts: &[Part], now: Moment) -> Restored {
         if !self.usable() {
             return Restored::NoStock;
@@ -293,7 +308,11 @@ impl Gate {
         }
         let more = |sku| i32::from(units.get(sku).copied().unwrap_or(0)) - i32::from(before(sku));
         let delta: i32 = skus.iter().map(|sku| -more(*sku)).sum();
-        let same = rank == target && skus.iter().all(|sku| more(*sku) == 0);
+        let own = record.and_then(|record| record.placement.clone());
+        let same = rank == target && skus.iter().all(|sku| more(*sku) == 0) && own.as_ref() == Some(placement);
+        if let Some(own) = own {
+            self.unmark_others(&own, placement);
+        }
         let marked = !at_home || self.mark(placement);
         if same && marked {
             return Restored::Already;
@@ -350,10 +369,19 @@ impl Gate {
 
     /// Takes the order out of its buyer's marks, at home.
     fn unmark(&mut self, placement: &Placement) {
+        self.unmark_in(placement, |_| true);
+    }
+
+    /// Takes it out of those in which `kept` does not count.
+    fn unmark_others(&mut self, placement: &Placement, kept: &Placement) {
+        self.unmark_in(placement, |scope| kept.charges.iter().all(|(of, _)| *of != scope));
+    }
+
+    fn unmark_in(&mut self, placement: &Placement, which: impl Fn(Scope) -> bool) {
         if self.bucket != placement.home {
             return;
         }
-        for (scope, _) in &placement.charges {
+        for (scope, _) in placement.charges.iter().filter(|(scope, _)| which(*scope)) {
             let key = (*scope, placement.buyer);
             if let Some(mark) = self.marks.get_mut(key) {
                 mark.remove(placement.order);

@@ -50,13 +50,28 @@ pub const FILLERS_MAX: u8 = 20;
 pub struct Submission {
     pub order: u8,
     pub cart: u8,
+    /// The call began after midnight: the same submission on the other day.
+    pub late: bool,
+}
+
+impl Submission {
+    pub const fn new(order: u8, cart: u8) -> Self {
+        Self { order, cart, late: false }
+    }
+
+    /// Days alternate from order to order.
+    const fn day(self) -> Day {
+        Day((self.order + self.late as u8) % 2)
+    }
 }
 
 impl std::fmt::Debug for Submission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let buyer = usize::from(buyer_of(self.order).0);
         let lines = CARTS[usize::from(self.cart)].iter().map(|(sku, units)| unit_text(*sku, *units));
-        write!(f, "{}'s #{} [{}]", ["Alice", "Eve", "Brace"][buyer], self.order, lines.collect::<Vec<_>>().join(" "))
+        let late = if self.late { " after midnight" } else { "" };
+        let lines = lines.collect::<Vec<_>>().join(" ");
+        write!(f, "{}'s #{} [{lines}]{late}", ["Alice", "Eve", "Brace"][buyer], self.order)
     }
 }
 
@@ -137,7 +152,9 @@ impl Cast {
         };
         for order in 0..ORDERS {
             for cart in 0..u8::try_from(CARTS.len()).unwrap() {
-                cast.add(Submission { order, cart });
+                for late in [false, true] {
+                    cast.add(Submission { order, cart, late });
+                }
             }
         }
         for filler in 0..BUYERS * FILLERS_MAX {
@@ -149,7 +166,7 @@ impl Cast {
 
     fn add(&mut self, submission: Submission) {
         let (order, buyer) = (OrderId(submission.order), buyer_of(submission.order));
-        let day = Day(submission.order % 2);
+        let day = submission.day();
         let lines: Vec<_> =
             CARTS[usize::from(submission.cart)].iter().map(|(sku, units)| (Sku(*sku), *units)).collect();
         let reference =
@@ -195,7 +212,8 @@ impl Cast {
     }
 
     pub fn both(&self, submission: Submission) -> &Both {
-        &self.placements[usize::from(submission.order) * CARTS.len() + usize::from(submission.cart)]
+        let of_cart = usize::from(submission.order) * CARTS.len() + usize::from(submission.cart);
+        &self.placements[2 * of_cart + usize::from(submission.late)]
     }
 
     pub fn by_text(&self, text: &str) -> Option<&Both> {

@@ -6,6 +6,7 @@
 mod changes;
 mod cut_off;
 mod kept;
+mod midnight;
 mod trail;
 mod turns;
 mod world;

@@ -6,7 +6,8 @@ use super::{
     Gate,
     call::{BadReply, Call, Reply},
     keys::BucketKeys,
-    scripts::{deduct_part, look_bucket, place_order, undo_part},
+    scripts::{deduct_part, known::Known, look_bucket, place_order, undo_part},
+    stock_gate::{READS_MAX, kept_changing},
 };
 use crate::{
     domain::{
@@ -57,7 +58,19 @@ impl OrderGate for Gate {
     }
 
     async fn undo(&self, activity: &Activity, placement: &Placement, bucket: Bucket) -> Result<Undone, Fault> {
-        self.ask(undo_part::call(activity, placement, bucket), undo_part::parse).await
+        let (order_no, mut known) = (&placement.order_no, Known::of(placement, bucket));
+        for _ in 0..READS_MAX {
+            if let Some(undone) = self.ask(undo_part::call(activity, order_no, bucket, known), undo_part::parse).await?
+            {
+                return Ok(undone);
+            }
+            // Another call of the submission wrote the record.
+            known = match self.known(&activity.id, bucket, order_no).await? {
+                Some(known) => known,
+                None => return Ok(Undone::BadData),
+            };
+        }
+        Err(kept_changing("undo_part"))
     }
 
     async fn record(
@@ -75,7 +88,18 @@ impl OrderGate for Gate {
 }
 
 impl Gate {
-    pub(super) async fn record_text(
+    /// What is to be known of a record before its marks are taken away; `None` when it cannot be read.
+    pub(super) async fn known(
+        &self,
+        activity: &ActivityId,
+        bucket: Bucket,
+        order_no: &OrderNo,
+    ) -> Result<Option<Known>, Fault> {
+        let text = self.record_text(activity, bucket, order_no).await?.transpose().ok();
+        Ok(text.and_then(|text| Known::read(text.as_deref(), bucket)))
+    }
+
+    async fn record_text(
         &self,
         activity: &ActivityId,
         bucket: Bucket,

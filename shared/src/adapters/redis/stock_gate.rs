@@ -5,8 +5,8 @@ use super::{
     call::{BadReply, Call, Reply},
     keys::{self, BucketKeys},
     scripts::{
-        mark_fields, preheat_bucket, read_bucket, restock_order, restore_order, sum_bucket, sync_allotment,
-        sync_control,
+        known::Known, mark_fields, preheat_bucket, read_bucket, restock_order, restore_order, sum_bucket,
+        sync_allotment, sync_control,
     },
 };
 use sum_bucket::{Page, SoFar};
@@ -26,9 +26,9 @@ use crate::{
 
 /// Fields that one page of records asks for, about.
 const PAGE_FIELDS: usize = 200;
-/// How often a restock reads the record again because it was replaced in between. Only an undo and a
-/// new admission within the same millisecond or two do that.
-const READS_MAX: usize = 5;
+/// How often a script is tried whose record has another placement than what was known. Only an undo and
+/// a new admission within the same millisecond or two make it more than two.
+pub(super) const READS_MAX: usize = 5;
 /// How often adding up a bucket begins, because an order came between two pages.
 const SUMS_MAX: usize = 3;
 
@@ -40,20 +40,18 @@ impl StockGate for Gate {
         bucket: Bucket,
         take: Take,
         keep_mark: bool,
+        submission: Option<&Placement>,
     ) -> Result<Restocked, Fault> {
         for _ in 0..READS_MAX {
-            let text = self.record_text(&activity.id, bucket, order_no).await?;
-            let text = text.transpose().ok();
-            let Some(known) = text.and_then(|text| restock_order::Known::read(text.as_deref(), bucket, keep_mark))
-            else {
+            let Some(known) = self.known(&activity.id, bucket, order_no).await? else {
                 return Ok(Restocked::BadData);
             };
-            let call = restock_order::call(activity, order_no, bucket, take, known);
+            let call = restock_order::call(activity, order_no, bucket, take, known, (keep_mark, submission));
             if let Some(restocked) = self.ask(call, restock_order::parse).await? {
                 return Ok(restocked);
             }
         }
-        Err(Fault::not_applied("restock_order", "the record kept changing"))
+        Err(kept_changing("restock_order"))
     }
 
     async fn restore(
@@ -64,7 +62,19 @@ impl StockGate for Gate {
         take: Take,
         parts: &[Part],
     ) -> Result<Restored, Fault> {
-        self.ask(restore_order::call(activity, placement, bucket, take, parts), restore_order::parse).await
+        // Mostly there is no record, or one of this placement: only another one has to be read.
+        let mut known = Known::default();
+        for _ in 0..READS_MAX {
+            let call = restore_order::call(activity, placement, bucket, take, parts, known);
+            if let Some(restored) = self.ask(call, restore_order::parse).await? {
+                return Ok(restored);
+            }
+            known = match self.known(&activity.id, bucket, &placement.order_no).await? {
+                Some(known) => known,
+                None => return Ok(Restored::BadData),
+            };
+        }
+        Err(kept_changing("restore_order"))
     }
 
     async fn preheat(
@@ -116,6 +126,10 @@ impl StockGate for Gate {
     async fn sum_bucket(&self, activity: &Activity, bucket: Bucket, repair: bool) -> Result<Vec<SumCheck>, Fault> {
         self.sum_in_pages(activity, bucket, repair, sum_bucket::PAGE_FIELDS).await
     }
+}
+
+pub(super) fn kept_changing(operation: &'static str) -> Fault {
+    Fault::not_applied(operation, "the record kept changing")
 }
 
 impl Gate {

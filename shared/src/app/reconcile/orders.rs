@@ -224,7 +224,10 @@ where
         let (action, repaired) = match repair {
             Repair::Restore { take, .. } => ("restore", self.restore(order.as_ref(), bucket, take).await?),
             Repair::Claim => ("claim and restock", self.claim(order_no, record.as_ref(), bucket).await?),
-            Repair::Restock { take, keep_mark } => ("restock", self.restock(order_no, bucket, take, keep_mark).await?),
+            Repair::Restock { take, keep_mark } => {
+                let submission = placement_of(order.as_ref(), None);
+                ("restock", self.restock(order_no, bucket, take, keep_mark, submission).await?)
+            }
             Repair::Freeze => ("freeze", self.freeze(order_no, bucket).await?),
         };
         let difference = Difference {
@@ -243,8 +246,15 @@ where
         Ok(matches!(restored, Restored::Done { .. } | Restored::Already))
     }
 
-    async fn restock(&self, order_no: &OrderNo, bucket: Bucket, take: Take, keep_mark: bool) -> Result<bool, Fault> {
-        let restocked = self.gate.restock(self.activity, order_no, bucket, take, keep_mark).await?;
+    async fn restock(
+        &self,
+        order_no: &OrderNo,
+        bucket: Bucket,
+        take: Take,
+        keep_mark: bool,
+        submission: Option<&Placement>,
+    ) -> Result<bool, Fault> {
+        let restocked = self.gate.restock(self.activity, order_no, bucket, take, keep_mark, submission).await?;
         Ok(restocked != Restocked::BadData)
     }
 
@@ -269,7 +279,7 @@ where
             Claim::Aborted => {
                 let mut restocked = true;
                 for bucket in with_home(home, &[bucket]) {
-                    restocked &= self.restock(order_no, bucket, Take::FIRST, false).await?;
+                    restocked &= self.restock(order_no, bucket, Take::FIRST, false, None).await?;
                 }
                 Ok(restocked)
             }

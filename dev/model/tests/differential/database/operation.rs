@@ -87,7 +87,7 @@ pub fn scripts() -> impl Strategy<Value = Script> {
 
 pub fn groups() -> impl Strategy<Value = Script> {
     // Two buyers of one home, two orders each: they meet.
-    let few = (0_u8..4, 0_u8..3).prop_map(|(order, cart)| Submission { order: [0, 1, 3, 4][usize::from(order)], cart });
+    let few = (0_u8..4, 0_u8..3).prop_map(|(order, cart)| Submission::new([0, 1, 3, 4][usize::from(order)], cart));
     (scene(), vec(step(submission()), STEPS_BEFORE_GROUP), vec(write(few.boxed()), GROUP))
         .prop_map(|(scene, steps, group)| Script { scene, steps, group })
 }
@@ -100,7 +100,8 @@ fn scene() -> impl Strategy<Value = Scene> {
 
 fn submission() -> BoxedStrategy<Submission> {
     let carts = u8::try_from(CARTS.len()).unwrap();
-    (0..ORDERS, 0..carts).prop_map(|(order, cart)| Submission { order, cart }).boxed()
+    let late = prop::bool::weighted(0.15);
+    (0..ORDERS, 0..carts, late).prop_map(|(order, cart, late)| Submission { order, cart, late }).boxed()
 }
 
 fn parts() -> impl Strategy<Value = Vec<Part>> {

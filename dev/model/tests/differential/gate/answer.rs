@@ -100,8 +100,9 @@ pub fn expect(cast: &Cast, gates: &mut [Gate], operation: &Operation, at: Moment
             Undone::BadData => Answer::BadData,
             undone => Answer::Undone(undone),
         },
-        Operation::Restock { order, take: of, keep_mark, .. } => {
-            match gate.restock(OrderId(*order), take(*of), *keep_mark, at.now) {
+        Operation::Restock { of, take: to, keep_mark, known, .. } => {
+            let submission = known.then(|| &*cast.both(*of).reference);
+            match gate.restock(OrderId(of.order), take(*to), (*keep_mark, submission), at.now) {
                 Restocked::BadData => Answer::BadData,
                 restocked => Answer::Restocked(restocked),
             }

@@ -41,9 +41,10 @@ pub async fn ask(
             told::deduct(gate.deduct(activity(*stale), &cast.both(*of).real, here, &units).await)
         }
         Operation::Undo { of, .. } => told::undo(gate.undo(activity(false), &cast.both(*of).real, here).await),
-        Operation::Restock { order, take, keep_mark, .. } => {
-            let (number, take) = (cast.number(OrderId(*order)), Take::from_u8(*take).unwrap());
-            told::restock(gate.restock(activity(false), &number, here, take, *keep_mark).await)
+        Operation::Restock { of, take, keep_mark, known, .. } => {
+            let (number, take) = (cast.number(OrderId(of.order)), Take::from_u8(*take).unwrap());
+            let submission = known.then(|| &cast.both(*of).real);
+            told::restock(gate.restock(activity(false), &number, here, take, *keep_mark, submission).await)
         }
         Operation::Restore { of, take, parts, .. } => {
             let (placement, take) = (&cast.both(*of).real, Take::from_u8(*take).unwrap());

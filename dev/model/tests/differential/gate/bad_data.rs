@@ -2,7 +2,7 @@
 
 use holdfast::adapters::redis::keys::BucketKeys;
 use model::reference::{
-    Buyer, Map, OrderId, Scope, Sku,
+    Buyer, Map, OrderId, Placement, Scope, Sku,
     gate::{Gate, Preheated, Record},
     scripts::Look,
 };
@@ -20,6 +20,9 @@ const ADMISSIONS: [&str; 5] = ["", "soon|1", "1", "1|", "1|-1"];
 const COUNTERS: [&str; 8] =
     ["", "x|1|1|9|1", "1|2|1|9", "1|2|2|9|1", "1|2|1|9|1|", "1.5|0|1|9|1", "1|0x1|1|9|1", "1|2|1|-9|1"];
 const GREAT: &str = "9007199254740993|0|1|9|1";
+/// A field of a placement, and what a reader misses it for.
+const READABLE: &str = "\"buyer\"";
+const UNREADABLE: &str = "\"byer\"";
 
 /// What was found to be spoilt: a key, or one field of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +130,7 @@ fn field(cast: &Cast, gate: &Gate, what: Spoil, then: &Operation) -> Option<(Tar
         }
         Spoil::Placement => {
             let order = then.order().or_else(any_record)?;
-            let edit = |text: &str| text.replace("\"buyer\"", "\"byer\"");
+            let edit = |text: &str| text.replace(READABLE, UNREADABLE);
             (Target::Placement(order), cast.number(order).to_string(), Box::new(edit))
         }
         Spoil::Mark(which) => {
@@ -141,8 +144,10 @@ fn field(cast: &Cast, gate: &Gate, what: Spoil, then: &Operation) -> Option<(Tar
 
 /// The first mark that the operation could need.
 fn mark_of(cast: &Cast, gate: &Gate, then: &Operation) -> Option<(Scope, Buyer)> {
-    let placement = match then {
-        Operation::Restock { order, .. } => gate.records.get(OrderId(*order))?.placement.clone()?,
+    let own = then.order().and_then(|order| gate.records.get(order)?.placement.clone());
+    let placement = match (then, own) {
+        // Of a restore sometimes the mark that it moves away from, sometimes the one that it moves to.
+        (Operation::Restock { .. } | Operation::Undo { .. } | Operation::Restore { take: 1, .. }, Some(own)) => own,
         _ => match then.submission() {
             Some(submission) => cast.both(submission).reference.clone(),
             None => return gate.marks.keys().next(),
@@ -158,8 +163,12 @@ impl Planted {
         match &self.put_back {
             PutBack::Key(dump) => server.put_back(&self.key, dump).await,
             PutBack::Field { field, garbage, text } => {
-                if server.hget(&self.key, field).await.as_ref() == Some(garbage) {
+                let Some(found) = server.hget(&self.key, field).await else { return };
+                if found == *garbage {
                     server.hset(&self.key, field, text).await;
+                } else if matches!(self.target, Target::Placement(_)) && found.contains(UNREADABLE) {
+                    // A record that changes keeps its placement, whatever that says.
+                    server.hset(&self.key, field, &found.replace(UNREADABLE, READABLE)).await;
                 }
             }
         }
@@ -258,16 +267,22 @@ impl Situation<'_> {
     /// Whether the operation needs this mark.
     fn marks(&self, then: &Operation, target: &Target) -> bool {
         let Target::Mark(scope, buyer) = target else { return false };
-        let placement = match then {
-            Operation::Restock { keep_mark: true, .. } => None,
-            Operation::Restock { order, .. } => self.record(OrderId(*order)).and_then(|it| it.placement.clone()),
-            _ => then.submission().map(|submission| self.cast.both(submission).reference.clone()),
+        let submission = then.submission().map(|submission| self.cast.both(submission).reference.clone());
+        let own = then.order().and_then(|order| self.record(order)).and_then(|it| it.placement.clone());
+        let counts = |placement: Option<std::sync::Arc<Placement>>| {
+            placement.is_some_and(|placement| {
+                placement.home == self.before.bucket
+                    && placement.buyer == *buyer
+                    && placement.charges.iter().any(|(of, _)| of == scope)
+            })
         };
-        placement.is_some_and(|placement| {
-            placement.home == self.before.bucket
-                && placement.buyer == *buyer
-                && placement.charges.iter().any(|(of, _)| of == scope)
-        })
+        match then {
+            Operation::Restock { keep_mark: true, known, .. } => *known && counts(own) && !counts(submission),
+            Operation::Restock { known, .. } => counts(own) || (*known && counts(submission)),
+            Operation::Undo { .. } => counts(own),
+            Operation::Restore { .. } => counts(own) || counts(submission),
+            _ => counts(submission),
+        }
     }
 
     fn give_back(&self, then: &Operation, target: &Target) -> Verdict {
@@ -277,9 +292,11 @@ impl Situation<'_> {
             Answer::Undone(Undone::Done) | Answer::Restocked(Restocked::Done(_)) | Answer::BadData
         );
         let restock = matches!(then, Operation::Restock { .. });
+        let undone = matches!(self.answer, Answer::Undone(Undone::Done) | Answer::BadData);
         match target {
             Target::Record(order) => complain(then.order() == Some(*order)),
-            Target::Placement(order) => complain(restock && then.order() == Some(*order)),
+            // An undo reads it only where it is not the one that its caller has.
+            Target::Placement(order) => complain((restock || undone) && then.order() == Some(*order)),
             Target::Sku(sku) => {
                 let deducted = then.order().and_then(|order| self.record(order)).is_some_and(Record::deducted);
                 complain(done && deducted && self.before.usable() && self.names(then, *sku))
@@ -298,8 +315,8 @@ impl Situation<'_> {
     }
 
     fn is_returned_by(&self, then: &Operation) -> bool {
-        let Operation::Restock { order, take, .. } = then else { return false };
-        self.record(OrderId(*order)).is_some_and(|record| !record.deducted() && record.take.get() == *take)
+        let Operation::Restock { of, take, .. } = then else { return false };
+        self.record(OrderId(of.order)).is_some_and(|record| !record.deducted() && record.take.get() == *take)
     }
 
     fn restore(&self, then: &Operation, target: &Target) -> Verdict {
@@ -321,6 +338,8 @@ impl Situation<'_> {
                 complain(line || part || held)
             }
             Target::Mark(..) => complain(self.marks(then, target)),
+            // It is not the one to be written, so it is read for its marks.
+            Target::Placement(order) => complain(of.order == order.0 && placement.home == self.before.bucket),
             _ => Verdict::Undisturbed,
         }
     }

@@ -25,10 +25,12 @@ pub enum Operation {
         at: u8,
     },
     Restock {
-        order: u8,
+        of: Submission,
         at: u8,
         take: u8,
         keep_mark: bool,
+        /// Whether the caller has the submission from the database.
+        known: bool,
     },
     Restore {
         of: Submission,
@@ -196,8 +198,9 @@ impl Operation {
             | Self::Marked { of }
             | Self::Deduct { of, .. }
             | Self::Undo { of, .. }
+            | Self::Restock { of, .. }
             | Self::Restore { of, .. } => Some(OrderId(of.order)),
-            Self::Restock { order, .. } | Self::Record { order, .. } => Some(OrderId(*order)),
+            Self::Record { order, .. } => Some(OrderId(*order)),
             _ => None,
         }
     }
@@ -209,6 +212,7 @@ impl Operation {
             | Self::Marked { of }
             | Self::Deduct { of, .. }
             | Self::Undo { of, .. }
+            | Self::Restock { of, .. }
             | Self::Restore { of, .. } => Some(*of),
             _ => None,
         }
@@ -253,9 +257,10 @@ impl fmt::Debug for Operation {
                 write!(f, "deduct {} for {of:?} in bucket {at}{}", list(units), told(stale))
             }
             Self::Undo { of, at } => write!(f, "undo {of:?} in bucket {at}"),
-            Self::Restock { order, at, take, keep_mark } => {
+            Self::Restock { of, at, take, keep_mark, known } => {
                 let keep = if *keep_mark { ", keep the mark" } else { "" };
-                write!(f, "restock #{order} in bucket {at}, take {take}{keep}")
+                let known = if *known { "" } else { ", unknown" };
+                write!(f, "restock {of:?}{known} in bucket {at}, take {take}{keep}")
             }
             Self::Restore { of, take, at, parts } => {
                 write!(f, "restore {of:?} in bucket {at}, take {take}: {}", part_list(parts))

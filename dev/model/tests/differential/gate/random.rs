@@ -37,18 +37,25 @@ pub fn default_cart(order: u8) -> u8 {
     order % u8::try_from(CARTS.len()).unwrap()
 }
 
+/// Whether the call begins after midnight.
+fn late() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.15)
+}
+
 fn submission() -> BoxedStrategy<Submission> {
     let carts = u8::try_from(CARTS.len()).unwrap();
     // Mostly what its number says, so that retries ask for the same.
     let cart = prop_oneof![4 => Just(None), 1 => (0..carts).prop_map(Some)];
-    (0..ORDERS, cart)
-        .prop_map(move |(order, cart)| Submission { order, cart: cart.unwrap_or(default_cart(order)) })
+    (0..ORDERS, cart, late())
+        .prop_map(move |(order, cart, late)| Submission { order, cart: cart.unwrap_or(default_cart(order)), late })
         .boxed()
 }
 
 /// Submissions that meet: two buyers of one home, two orders each.
 fn few() -> BoxedStrategy<Submission> {
-    (0_u8..4, 0_u8..3).prop_map(|(order, cart)| Submission { order: [0, 1, 3, 4][usize::from(order)], cart }).boxed()
+    (0_u8..4, 0_u8..3, late())
+        .prop_map(|(order, cart, late)| Submission { order: [0, 1, 3, 4][usize::from(order)], cart, late })
+        .boxed()
 }
 
 fn bucket() -> BoxedStrategy<u8> {
@@ -94,8 +101,8 @@ fn call(of: &BoxedStrategy<Submission>, at: &BoxedStrategy<u8>) -> BoxedStrategy
         12 => (of(), at(), units(), stale())
             .prop_map(|(of, at, units, stale)| Operation::Deduct { of, at, units, stale }),
         8 => (of(), at()).prop_map(|(of, at)| Operation::Undo { of, at }),
-        10 => (of(), at(), take(), prop::bool::weighted(0.3))
-            .prop_map(|(of, at, take, keep_mark)| Operation::Restock { order: of.order, at, take, keep_mark }),
+        10 => (of(), at(), take(), prop::bool::weighted(0.3), any::<bool>())
+            .prop_map(|(of, at, take, keep_mark, known)| Operation::Restock { of, at, take, keep_mark, known }),
         10 => (of(), take(), at(), parts())
             .prop_map(|(of, take, at, parts)| Operation::Restore { of, take, at, parts }),
         3 => (at(), configuration(), allotments())

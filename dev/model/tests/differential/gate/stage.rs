@@ -330,7 +330,7 @@ impl<'a> Stage<'a> {
 
     async fn crowd(&mut self, order: u8, others: u8) {
         let buyer = crowded(order);
-        let placement = &self.cast.both(Submission { order, cart: default_cart(order) }).reference;
+        let placement = &self.cast.both(Submission::new(order, default_cart(order))).reference;
         let (scope, home) = (placement.charges[0].0, placement.home);
         let gate = &mut self.gates[usize::from(home.0)];
         if !gate.sentinel {

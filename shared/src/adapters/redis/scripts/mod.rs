@@ -2,6 +2,7 @@
 
 pub(super) mod count_token;
 pub(super) mod deduct_part;
+pub(super) mod known;
 pub(super) mod look_bucket;
 pub(super) mod mark_bucket;
 pub(super) mod place_order;

@@ -3,54 +3,54 @@
 
 use std::sync::LazyLock;
 
-use super::mark_fields;
+use super::{known::Known, mark_fields};
 use crate::{
     adapters::redis::{
         call::{BadReply, Call, Reply},
         keys::BucketKeys,
         script::{Script, script},
     },
-    domain::{activity::Activity, ids::Bucket, order::Take, order_no::OrderNo, record::Record},
+    domain::{
+        activity::Activity,
+        ids::Bucket,
+        order::{Placement, Take},
+        order_no::OrderNo,
+    },
     ports::Restocked,
 };
 
 static SCRIPT: LazyLock<Script> = script!("restock_order");
 
-/// What was read of the record before: its placement as text, and the marks to clear.
-#[derive(Default)]
-pub(in crate::adapters::redis) struct Known {
-    placement: String,
-    marks: Vec<String>,
-}
-
-impl Known {
-    /// `None` when the record cannot be read.
-    pub fn read(text: Option<&str>, bucket: Bucket, keep_mark: bool) -> Option<Self> {
-        let Some(text) = text else {
-            return Some(Self::default());
-        };
-        let record = Record::parse(text).ok()?;
-        let marks = record.placement.as_ref().filter(|_| !keep_mark).map(|placement| mark_fields(placement, bucket));
-        let placement = text.splitn(7, '|').nth(6).unwrap_or_default().to_owned();
-        Some(Self { placement, marks: marks.unwrap_or_default() })
-    }
-}
-
+/// Takes the marks of the record's placement away and those of `submission`, which may be others. Where
+/// the mark is kept, those of the submission stay, and only if it is known others go.
 pub(in crate::adapters::redis) fn call(
     activity: &Activity,
     order_no: &OrderNo,
     bucket: Bucket,
     take: Take,
     known: Known,
+    (keep_mark, submission): (bool, Option<&Placement>),
 ) -> Call {
     let now = crate::ports::Clock::now(&crate::ports::SystemClock);
+    let own = submission.map(|submission| mark_fields(submission, bucket));
+    let mut marks = known.marks;
+    match own {
+        Some(own) => {
+            marks.retain(|mark| !own.contains(mark));
+            if !keep_mark {
+                marks.extend(own);
+            }
+        }
+        None if keep_mark => marks.clear(),
+        None => {}
+    }
     let mut args = vec![
         order_no.to_string(),
         take.get().to_string(),
         activity.marks_expire_at(now).get().to_string(),
         known.placement,
     ];
-    args.extend(known.marks);
+    args.extend(marks);
     Call::script(&SCRIPT, BucketKeys::new(&activity.id, bucket).all(), args)
 }
 

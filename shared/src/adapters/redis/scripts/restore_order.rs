@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{placement_text, push_charges, push_units};
+use super::{known::Known, mark_fields, placement_text, push_charges, push_units};
 use crate::{
     adapters::redis::{
         call::{BadReply, Call, Reply},
@@ -25,6 +25,7 @@ pub(in crate::adapters::redis) fn call(
     bucket: Bucket,
     take: Take,
     parts: &[Part],
+    known: Known,
 ) -> Call {
     let units = held(placement, bucket, parts);
     let mut args = vec![
@@ -32,7 +33,12 @@ pub(in crate::adapters::redis) fn call(
         take.get().to_string(),
         placement.lines_hash.as_str().to_owned(),
         placement_text(placement),
+        known.placement,
     ];
+    let own = mark_fields(placement, bucket);
+    let others: Vec<_> = known.marks.into_iter().filter(|mark| !own.contains(mark)).collect();
+    args.push(others.len().to_string());
+    args.extend(others);
     push_units(&mut args, units.iter().map(|(sku, units)| (*sku, *units)));
     push_charges(&mut args, placement, bucket);
     Call::script(&SCRIPT, BucketKeys::new(&activity.id, bucket).all(), args)
@@ -50,13 +56,15 @@ fn held<'a>(placement: &'a Placement, bucket: Bucket, parts: &'a [Part]) -> Vec<
     units.into_iter().collect()
 }
 
-pub(in crate::adapters::redis) fn parse(reply: &Reply) -> Result<Restored, BadReply> {
+/// `None`: the record's placement is neither this one nor what was known.
+pub(in crate::adapters::redis) fn parse(reply: &Reply) -> Result<Option<Restored>, BadReply> {
     let (outcome, rest) = reply.outcome()?;
-    Ok(match outcome {
+    Ok(Some(match outcome {
         "done" => Restored::Done { delta: rest.number()? },
         "already" => Restored::Already,
         "no_stock" => Restored::NoStock,
         "bad_data" => Restored::BadData,
+        "changed" => return Ok(None),
         _ => return Err(BadReply::Unexpected),
-    })
+    }))
 }
