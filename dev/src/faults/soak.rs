@@ -21,16 +21,16 @@ use crate::stack::StartError;
 const FAULTS: std::ops::RangeInclusive<usize> = 1..=3;
 /// How long one fault, and the settling of a round, may take.
 const FAULT_LIMIT: Duration = Duration::from_mins(4);
-/// Rounds that warm up: of all, this many parts.
-const WARM_UP_PARTS: usize = 5;
+/// Of all rounds, one in so many warms up: an allocator keeps what the greatest round needed.
+const WARM_UP_PARTS: usize = 3;
 /// Fewer rounds after that say nothing about memory.
 const ROUNDS_MIN: usize = 6;
 /// What the last third of the rounds may need more than the first: this part of it, and this many KiB.
 /// Allocators keep pages that they do not use.
 const GROWTH_MAX: f64 = 0.10;
 const GROWTH_MAX_KIB: f64 = 8_192.0;
-/// Units of each SKU: more than one round sells.
-const UNITS: u64 = 3_000;
+/// Units of each SKU: what bounds a round.
+const UNITS: u64 = 1_500;
 
 /// How long, and from which seed.
 #[derive(Clone, Debug)]
@@ -70,7 +70,10 @@ pub async fn run(options: &Options) -> Result<bool, StartError> {
         }
         failed += u64::from(!outcome.holds());
         forget(&stage).await?;
-        sample(&stage, &[("serving", serve.id), ("roll-back", roll_back.id)], &mut memory).await?;
+        println!(
+            "         memory: {}",
+            sample(&stage, &[("serving", serve.id), ("roll-back", roll_back.id)], &mut memory).await?
+        );
     }
     println!(
         "{rounds} rounds in {:.0} s with seed {}: {accepted} orders accepted, {strikes} strikes; {failed} rounds failed",
@@ -135,18 +138,20 @@ async fn forget(stage: &Stage) -> Result<(), StartError> {
     Ok(())
 }
 
-async fn sample(stage: &Stage, children: &[(&'static str, u32)], memory: &mut Memory) -> Result<(), StartError> {
+async fn sample(stage: &Stage, children: &[(&'static str, u32)], memory: &mut Memory) -> Result<String, StartError> {
     let info: String = redis::cmd("INFO").arg("server").query_async(&mut stage.connect().await?).await?;
     let redis = info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim().parse().ok());
     let redis = redis.ok_or("Redis does not tell its process")?;
+    let mut texts = Vec::new();
     let own = [("runner", std::process::id()), ("redis", redis)];
     for (name, id) in own.iter().chain(children) {
         let status = fs::read_to_string(format!("/proc/{id}/status"))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
         let resident: f64 = resident.ok_or("a process is gone")?.parse()?;
         memory.entry(name).or_default().push(resident);
+        texts.push(format!("{name} {:.1} MiB", resident / 1024.0));
     }
-    Ok(())
+    Ok(texts.join(", "))
 }
 
 /// Compares the last third of the rounds with the first, after the warm-up.

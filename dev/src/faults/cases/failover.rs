@@ -21,7 +21,7 @@ const LAG_ORDERS: u64 = 60;
 const SPLIT_ORDERS: u64 = 60;
 const POLL: Duration = Duration::from_millis(20);
 /// How long a replica or a cluster may take to be ready.
-const READY_LIMIT: Duration = Duration::from_secs(20);
+const READY_LIMIT: Duration = Duration::from_mins(1);
 /// Keys moved in one call.
 const MOVE_KEYS: u64 = 10;
 
@@ -64,9 +64,11 @@ async fn until_info(url: &str, line: &str) -> Result<(), StartError> {
 
 /// Lets the replica follow through its link; answers its URL.
 async fn follow(scene: &Scene) -> Result<String, StartError> {
-    let RedisServers::Pair { replica, link, .. } = &scene.stage.redis else { return Err("there is no replica".into()) };
+    let RedisServers::Pair { primary, replica, link } = &scene.stage.redis else {
+        return Err("there is no replica".into());
+    };
     let url = replica.url().to_owned();
-    ask::<()>(&url, cmd("CONFIG").arg(&["SET", "repl-diskless-sync-delay", "0"])).await?;
+    ask::<()>(primary.url(), cmd("CONFIG").arg(&["SET", "repl-diskless-sync-delay", "0"])).await?;
     ask::<()>(&url, cmd("REPLICAOF").arg("127.0.0.1").arg(link.address().port())).await?;
     until_info(&url, "master_link_status:up").await?;
     Ok(url)
