@@ -182,9 +182,11 @@ where
             }
             PlaceAnswer::Mismatch => return Ok(refused(Refusal::TokenMismatch)),
             PlaceAnswer::Refused(GateRefusal::LimitReached(orders)) => {
-                // Its record may be lost and its order be there, also where the mark does not count it: a gate
-                // that was loaded again marks others meanwhile.
-                return self.tell_stored(placement, Refusal::LimitReached(orders)).await;
+                // The mark counts this very submission: its record was lost, its order may be there.
+                if orders.contains(&placement.order_no) {
+                    return self.tell_stored(placement, Refusal::LimitReached(orders)).await;
+                }
+                Refusal::LimitReached(orders)
             }
             PlaceAnswer::Refused(GateRefusal::NotStarted) => Refusal::NotStarted,
             PlaceAnswer::Refused(GateRefusal::Ended) => Refusal::Ended,

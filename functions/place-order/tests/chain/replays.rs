@@ -55,24 +55,6 @@ async fn the_same_token_gives_the_same_order_whatever_was_forgotten() {
     assert!(shop.reconcile().await.findings.is_empty());
 }
 
-/// A gate that lost an order's record and mark may have marked another submission of its buyer meanwhile.
-#[tokio::test]
-async fn an_accepted_order_is_told_also_where_another_one_is_marked_in_its_place() {
-    let shop = Shop::open(10, &json!({})).await;
-    let token = shop.token("alice");
-    let (status, first) = shop.order("alice", &token, 1).await;
-    assert_eq!(status, 201);
-    let home = holdfast::domain::ids::BuyerId::parse("alice").unwrap().home(shop.activity.buckets);
-    let mut connection = redis(&shop).await;
-    let orders = format!("hf:{{sale:{home}}}:orders");
-    let order_no = first["order_no"].as_str().unwrap();
-    redis::cmd("HDEL").arg(&orders).arg(order_no).exec_async(&mut connection).await.unwrap();
-    let other = "03PMZ9TWHB6V08WN8MG9SWRMDG=1";
-    redis::cmd("HSET").arg(&orders).arg("A|alice").arg(other).exec_async(&mut connection).await.unwrap();
-    same_order(&first, &shop.order("alice", &token, 1).await);
-    assert_eq!(code(&shop.order("alice", &shop.token("alice"), 1).await.1), "limit_reached");
-}
-
 /// The reply of the transaction is lost on its way back, three times: the SDK's retries included.
 #[tokio::test]
 async fn f19_a_lost_reply_is_settled_by_the_next_try() {
