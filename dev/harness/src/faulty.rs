@@ -21,8 +21,8 @@ use holdfast::{
         time::UnixMillis,
     },
     ports::{
-        Acquired, ActivityStore, Admission, AdmissionStore, BucketMark, BucketState, ChangeFeed, Claim, Commit, Cursor,
-        Deducted, Fault, LedgerEntry, Limiting, LockGate, Look, Messages, OrderEvent, OrderGate, OrderStore,
+        Acquired, ActivityStore, Admission, AdmissionStore, BucketMark, BucketState, Bypass, ChangeFeed, Claim, Commit,
+        Cursor, Deducted, Fault, LedgerEntry, Limiting, LockGate, Look, Messages, OrderEvent, OrderGate, OrderStore,
         PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked, Restored, RollBack, Saved, Still, StockGate,
         StockStore, SumCheck, Undone,
     },
@@ -122,7 +122,7 @@ struck! { OrderStore:
 
 struck! { AdmissionStore:
     admission() -> Admission;
-    note_bypass(until: UnixMillis) -> ();
+    note_bypass(bypass: Bypass) -> UnixMillis;
     limit_admission(limiting: &Limiting) -> ();
 }
 

@@ -13,7 +13,7 @@ use crate::{
         time::UnixMillis,
         token::TOKEN_LIFE_MS,
     },
-    ports::{Admission, AdmissionStore},
+    ports::{Admission, AdmissionStore, Bypass},
 };
 
 /// How long the state of admission is used without asking again; as long as an activity's.
@@ -25,6 +25,9 @@ const NOTE_EVERY_MS: i64 = 60_000;
 /// Until when a token may expire whose order is placed past Redis under one note: it was issued before
 /// the note is renewed, at the latest, by clocks that differ by a minute.
 const BYPASS_MS: i64 = NOTE_EVERY_MS + TOKEN_LIFE_MS + 60_000;
+/// How long after the first note another process may not have read it: what it knew serves for a
+/// lifetime, and for as long as reading it anew may take.
+const UNAWARE: Duration = LIFETIME.saturating_add(READ_MAX);
 
 /// One process's part in it. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -94,8 +97,9 @@ impl<S: AdmissionStore> AdmissionControl<S> {
         take(&self.shared.limited, now)
     }
 
-    /// Tells all processes that from now on the database may have orders that Redis does not know of.
-    /// If that fails, the order goes on: what is at stake is what a repeat of it is told.
+    /// Tells all processes that from now on the database may have orders that Redis does not know of, and
+    /// waits until they can have read it: a repeat must not reach one that would take Redis's word.
+    /// If telling fails, the order goes on: what is at stake is what a repeat of it is told.
     pub async fn note_bypass(&self, now: UnixMillis) {
         let mut noted_at = self.shared.noted_at.lock().await;
         if noted_at.is_some_and(|at| (0..NOTE_EVERY_MS).contains(&now.since_ms(at))) {
@@ -103,8 +107,12 @@ impl<S: AdmissionStore> AdmissionControl<S> {
         }
         let until = now.plus_ms(BYPASS_MS);
         self.known().admission.bypassed_until = Some(until);
-        match self.store.note_bypass(until).await {
-            Ok(()) => *noted_at = Some(now),
+        match self.store.note_bypass(Bypass { at: now, covers: now.plus_ms(TOKEN_LIFE_MS), until }).await {
+            Ok(since) => {
+                *noted_at = Some(now);
+                let known_for = Duration::from_millis(u64::try_from(now.since_ms(since)).unwrap_or(0));
+                tokio::time::sleep(UNAWARE.saturating_sub(known_for)).await;
+            }
             Err(fault) => tracing::warn!(fault = fault.chain(), "bypass_not_noted"),
         }
     }
@@ -147,8 +155,8 @@ mod tests {
             Ok(Admission { limited_until: Some(UnixMillis::new(5)), ..Admission::default() })
         }
 
-        async fn note_bypass(&self, _: UnixMillis) -> Result<(), Fault> {
-            self.answer(&self.writes)
+        async fn note_bypass(&self, bypass: Bypass) -> Result<UnixMillis, Fault> {
+            self.answer(&self.writes).map(|()| bypass.at.plus_ms(-10_000))
         }
 
         async fn limit_admission(&self, _: &Limiting) -> Result<(), Fault> {

@@ -14,6 +14,9 @@ pub struct Admission {
     /// them: they were placed past it.
     #[serde(default)]
     pub bypassed_until: Option<UnixMillis>,
+    /// Since when that has been noted without a gap: processes that have not read it since may not know.
+    #[serde(default)]
+    pub bypassed_since: Option<UnixMillis>,
     /// Until when new submissions are admitted at the bounded rate only.
     #[serde(default)]
     pub limited_until: Option<UnixMillis>,
@@ -40,6 +43,16 @@ impl Admission {
     }
 }
 
+/// A note that orders are placed past Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bypass {
+    pub at: UnixMillis,
+    /// When a token expires that is issued now: what was noted by then covers it already.
+    pub covers: UnixMillis,
+    /// Orders of tokens that expire by then may be placed past Redis.
+    pub until: UnixMillis,
+}
+
 /// Limiting admission, or ending it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limiting {
@@ -53,8 +66,9 @@ pub struct Limiting {
 pub trait AdmissionStore: Send + Sync {
     fn admission(&self) -> impl Future<Output = Result<Admission, Fault>> + Send;
 
-    /// Orders of tokens that expire by then may be placed past Redis. MUST NOT shorten what is stored.
-    fn note_bypass(&self, until: UnixMillis) -> impl Future<Output = Result<(), Fault>> + Send;
+    /// Answers since when it has been noted without a gap: since now, unless what is stored covers the
+    /// tokens of now. MUST NOT shorten what is stored.
+    fn note_bypass(&self, bypass: Bypass) -> impl Future<Output = Result<UnixMillis, Fault>> + Send;
 
     fn limit_admission(&self, limiting: &Limiting) -> impl Future<Output = Result<(), Fault>> + Send;
 }

@@ -10,7 +10,7 @@ mod lock;
 mod messages;
 mod store;
 
-pub use admission::{Admission, AdmissionStore, Backlog, Limiting};
+pub use admission::{Admission, AdmissionStore, Backlog, Bypass, Limiting};
 pub use clock::{Clock, SystemClock};
 pub use feed::{BucketMark, ChangeFeed, LedgerEntry};
 pub use findings::{Counted, FINDING_ROWS_MAX, FindingPage, FindingRow, FindingStore};

@@ -3,12 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use holdfast::ports::{Clock as _, SystemClock};
+use holdfast::{
+    adapters::redis::Gate,
+    config::RedisConfig,
+    lambda::Wiring,
+    ports::{Clock as _, SystemClock},
+};
 use serde_json::{Value, json};
 use servers::{Fault, FaultKind};
 use tokio::time::Instant;
 
-use crate::shop::{NOTHING, SKU, Shop, code, order_with};
+use crate::shop::{NOTHING, SKU, Shop, UNBOUNDED, code, order_with};
 
 /// The deadline of a deployment.
 fn quick() -> harness::Options {
@@ -149,6 +154,25 @@ async fn a_refusal_by_redis_is_not_told_to_whom_the_database_has_an_order() {
     same_order(&order, &shop.order_patiently("alice", &token).await);
 }
 
+/// Redis counts another submission of the buyer. A process that saw nothing wrong with it is asked at once.
+#[tokio::test]
+async fn a_process_that_sees_redis_knows_at_once_of_an_order_that_another_placed_past_it() {
+    let shop = Shop::open_with(quick(), 5, &json!({"buckets": 1})).await;
+    let mark = "03PMZ9TWHB6V08WN8MG9SWRMDG=1";
+    let _: () = shop.redis(redis::cmd("HSET").arg("hf:{sale:0}:orders").arg("A|alice").arg(mark)).await;
+    let gone = RedisConfig { urls: vec!["redis://127.0.0.1:1".to_owned()], ..shop.backend.redis_config.clone() };
+    let wiring = Wiring { gate: Gate::new(Some(gone)), degraded_rate: UNBOUNDED, ..shop.backend.another_process() };
+    let blind = place_order::handler(wiring, Arc::clone(&shop.backend.keys));
+    let token = shop.token("alice");
+    let body = json!({"token": token, "lines": [{"sku": SKU, "quantity": 1}]});
+    let (placed, told) = tokio::join!(order_with(&blind, "alice", &body), async {
+        // What it knows of admission is fresh when the first note is written.
+        shop.order("bob", &shop.token("bob"), 1).await
+    });
+    assert_eq!((placed.0, told.0), (201, 201), "{placed:?} {told:?}");
+    same_order(&placed.1, &shop.order("alice", &token, 1).await);
+}
+
 /// The script was sent, timed out and is carried out later; meanwhile the database refused the order.
 #[tokio::test]
 async fn a_refusal_past_redis_is_claimed_before_it_is_told() {
@@ -157,10 +181,10 @@ async fn a_refusal_past_redis_is_claimed_before_it_is_told() {
     let refused = shop.token("alice");
     let body = json!({"token": refused, "lines": [{"sku": SKU, "quantity": 1}]});
     // Another process sells the last unit.
-    let other = Arc::new(shop.another_process(crate::shop::UNBOUNDED));
+    let other = Arc::new(shop.another_process(UNBOUNDED));
     let bob = json!({"token": shop.token("bob"), "lines": [{"sku": SKU, "quantity": 1}]});
     assert_eq!(order_with(&other, "bob", &bob).await.0, 201);
-    let third = shop.another_process(crate::shop::UNBOUNDED);
+    let third = shop.another_process(UNBOUNDED);
     assert_eq!(code(&order_with(&third, "alice", &body).await.1), "sold_out");
     shop.backend.redis.as_ref().unwrap().resume().unwrap();
     // Whatever Redis now holds of alice's submission: it was refused for good.

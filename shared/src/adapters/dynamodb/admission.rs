@@ -2,14 +2,14 @@
 
 use super::{
     Database,
-    calls::bad_item,
+    calls::{Written, bad_item},
     change::Change,
     codec::{decode, number, text},
     keys::Key,
 };
 use crate::{
     domain::{FORMAT, time::UnixMillis},
-    ports::{Admission, AdmissionStore, Fault, Limiting},
+    ports::{Admission, AdmissionStore, Bypass, Fault, Limiting},
 };
 
 impl AdmissionStore for Database {
@@ -19,14 +19,26 @@ impl AdmissionStore for Database {
         Ok(item.map(decode).transpose().map_err(bad_item(OPERATION))?.unwrap_or_default())
     }
 
-    async fn note_bypass(&self, until: UnixMillis) -> Result<(), Fault> {
+    async fn note_bypass(&self, bypass: Bypass) -> Result<UnixMillis, Fault> {
+        const OPERATION: &str = "note bypass";
         // Times of one form, so their order is that of the texts.
-        let change = Change::update(Key::admission(), "SET #bypassed_until = :until, #format = :format")
-            .only_if("attribute_not_exists(#bypassed_until) OR #bypassed_until < :until")
-            .value("until", text(whole_second(until)))
+        let until = text(whole_second(bypass.until));
+        let expression = "SET #bypassed_since = :at, #bypassed_until = :until, #format = :format";
+        let first = Change::update(Key::admission(), expression)
+            .only_if("attribute_not_exists(#bypassed_until) OR #bypassed_until < :covers")
+            .value("at", text(bypass.at.to_string()))
+            .value("covers", text(whole_second(bypass.covers)))
+            .value("until", until.clone())
             .value("format", number(FORMAT));
+        if let Written::Done(_) = self.write(OPERATION, &self.tables.table, first).await? {
+            return Ok(bypass.at);
+        }
+        let longer = Change::update(Key::admission(), "SET #bypassed_until = :until")
+            .only_if("#bypassed_until < :until")
+            .value("until", until);
         // Refused: another process noted a later time.
-        self.write("note bypass", &self.tables.table, change).await.map(drop)
+        let _ = self.write(OPERATION, &self.tables.table, longer).await?;
+        Ok(self.admission().await?.bypassed_since.unwrap_or(bypass.at))
     }
 
     async fn limit_admission(&self, limiting: &Limiting) -> Result<(), Fault> {
