@@ -166,7 +166,10 @@ impl Gate {
         };
         let record = self.records.get(placement.order);
         let before = |sku| record.map_or(0, |record| record.held.get(sku).copied().unwrap_or(0));
-        let dropped = record.into_iter().flat_map(|record| record.held.keys()).filter(|sku| !asks(units, *sku));
+        let dropped = record
+            .into_iter()
+            .flat_map(|record| record.held.keys())
+            .filter(|sku| !units.iter().any(|(asked, _)| asked == sku));
         let dropped: Vec<Sku> = dropped.collect();
         let readable = |sku: &Sku| self.skus.get(*sku).is_some();
         if !dropped.iter().chain(units.iter().map(|(sku, _)| sku)).all(readable) {
@@ -395,7 +398,3 @@ impl Gate {
 }
 
 const NOTHING: Counters = Counters { free: 0, sold: 0, allotted: 0, version: 0, on_sale: false };
-
-fn asks(units: &[(Sku, Units)], sku: Sku) -> bool {
-    units.iter().any(|(asked, _)| *asked == sku)
-}

@@ -7,6 +7,7 @@ mod call;
 mod fault;
 mod feed;
 pub mod keys;
+mod known;
 mod link;
 mod lock;
 mod order_gate;

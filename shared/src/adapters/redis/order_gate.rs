@@ -6,7 +6,8 @@ use super::{
     Gate,
     call::{BadReply, Call, Reply},
     keys::BucketKeys,
-    scripts::{deduct_part, known::Known, look_bucket, place_order, undo_part},
+    known::Known,
+    scripts::{deduct_part, look_bucket, place_order, undo_part},
     stock_gate::{READS_MAX, kept_changing},
 };
 use crate::{

@@ -4,9 +4,10 @@ use super::{
     Gate,
     call::{BadReply, Call, Reply},
     keys::{self, BucketKeys},
+    known::Known,
     scripts::{
-        known::Known, mark_fields, preheat_bucket, read_bucket, restock_order, restore_order, sum_bucket,
-        sync_allotment, sync_control,
+        mark_fields, preheat_bucket, read_bucket, restock_order, restore_order, sum_bucket, sync_allotment,
+        sync_control,
     },
 };
 use sum_bucket::{Page, SoFar};

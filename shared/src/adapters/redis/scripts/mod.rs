@@ -2,7 +2,6 @@
 
 pub(super) mod count_token;
 pub(super) mod deduct_part;
-pub(super) mod known;
 pub(super) mod look_bucket;
 pub(super) mod mark_bucket;
 pub(super) mod place_order;
@@ -27,13 +26,13 @@ use crate::domain::{
 };
 
 /// The placement as it travels in a record.
-pub(super) fn placement_text(placement: &Placement) -> String {
+pub(in crate::adapters::redis) fn placement_text(placement: &Placement) -> String {
     // A placement has nothing that could fail to be written; an empty one would be refused as bad data.
     serde_json::to_string(placement).unwrap_or_default()
 }
 
 /// The fields of the buyer's marks that this order counts in, where this bucket is the buyer's home.
-pub(super) fn mark_fields(placement: &Placement, bucket: Bucket) -> Vec<String> {
+pub(in crate::adapters::redis) fn mark_fields(placement: &Placement, bucket: Bucket) -> Vec<String> {
     if placement.home == bucket {
         placement.charges.iter().map(|charge| mark_field(&charge.scope, &placement.buyer)).collect()
     } else {

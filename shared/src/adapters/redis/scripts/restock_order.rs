@@ -3,11 +3,12 @@
 
 use std::sync::LazyLock;
 
-use super::{known::Known, mark_fields};
+use super::mark_fields;
 use crate::{
     adapters::redis::{
         call::{BadReply, Call, Reply},
         keys::BucketKeys,
+        known::Known,
         script::{Script, script},
     },
     domain::{

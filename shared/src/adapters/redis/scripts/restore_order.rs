@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
-use super::{known::Known, mark_fields, placement_text, push_charges, push_units};
+use super::{mark_fields, placement_text, push_charges, push_units};
 use crate::{
     adapters::redis::{
         call::{BadReply, Call, Reply},
         keys::BucketKeys,
+        known::Known,
         script::{Script, script},
     },
     domain::{

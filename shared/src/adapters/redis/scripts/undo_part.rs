@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::known::Known;
 use crate::{
     adapters::redis::{
         call::{BadReply, Call, Reply},
         keys::BucketKeys,
+        known::Known,
         script::{Script, script},
     },
     domain::{activity::Activity, ids::Bucket, order_no::OrderNo},

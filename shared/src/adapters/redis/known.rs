@@ -2,12 +2,12 @@
 //! placement, so it is told which marks there are, and of which placement they are; when the record has
 //! another one by then, it changes nothing.
 
-use super::{mark_fields, placement_text};
+use super::scripts::{mark_fields, placement_text};
 use crate::domain::{ids::Bucket, order::Placement, record::Record};
 
 /// A record's placement as text, and the marks that it counts in. Neither where there is no record.
 #[derive(Clone, Default)]
-pub(in crate::adapters::redis) struct Known {
+pub(super) struct Known {
     pub placement: String,
     pub marks: Vec<String>,
 }
