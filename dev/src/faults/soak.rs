@@ -21,7 +21,7 @@ use crate::stack::StartError;
 const FAULTS: std::ops::RangeInclusive<usize> = 1..=3;
 /// How long one fault, and the settling of a round, may take.
 const FAULT_LIMIT: Duration = Duration::from_mins(4);
-/// Of all rounds, one in so many warms up: an allocator keeps what the greatest round needed.
+/// Of all rounds, one in so many warms up.
 const WARM_UP_PARTS: usize = 3;
 /// Fewer rounds after that say nothing about memory.
 const ROUNDS_MIN: usize = 6;
@@ -29,8 +29,11 @@ const ROUNDS_MIN: usize = 6;
 /// Allocators keep pages that they do not use.
 const GROWTH_MAX: f64 = 0.10;
 const GROWTH_MAX_KIB: f64 = 8_192.0;
-/// Units of each SKU: what bounds a round.
+/// Units of each SKU, tasks that are one buyer after another, and orders after which a round takes no
+/// further fault: rounds of about the same size, for an allocator keeps what the greatest one needed.
 const UNITS: u64 = 1_500;
+const BUYERS: usize = 8;
+const ORDERS: u64 = 300;
 
 /// How long, and from which seed.
 #[derive(Clone, Debug)]
@@ -48,7 +51,7 @@ type Memory = BTreeMap<&'static str, Vec<f64>>;
 /// # Errors
 /// When a server does not start.
 pub async fn run(options: &Options) -> Result<bool, StartError> {
-    let setup = Setup { units: UNITS, ..Setup::default() };
+    let setup = Setup { units: UNITS, buyers: BUYERS, ..Setup::default() };
     let mut stage = Stage::start(&setup, options.program.clone()).await?;
     let serve = Worker::start(&stage, Role::Serve, setup.redis_deadline_ms).await?;
     let roll_back = Worker::start(&stage, Role::RollBack, setup.redis_deadline_ms).await?;
@@ -111,7 +114,7 @@ async fn round(
         if let Err(broken) = played {
             error = Some(format!("{}: {broken}", fault.name));
         }
-        if error.is_some() || scene.load.has_ended() {
+        if error.is_some() || scene.load.has_ended() || scene.load.crowd.accepted() > ORDERS {
             break;
         }
     }
