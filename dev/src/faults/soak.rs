@@ -21,7 +21,7 @@ use crate::stack::StartError;
 const FAULTS: std::ops::RangeInclusive<usize> = 1..=3;
 /// How long one fault, and the settling of a round, may take.
 const FAULT_LIMIT: Duration = Duration::from_mins(4);
-/// Of all rounds, one in so many warms up: an allocator keeps what the greatest round needed.
+/// Of all rounds, one in so many warms up.
 const WARM_UP_PARTS: usize = 3;
 /// Fewer rounds after that say nothing about memory.
 const ROUNDS_MIN: usize = 6;
@@ -29,8 +29,16 @@ const ROUNDS_MIN: usize = 6;
 /// Allocators keep pages that they do not use.
 const GROWTH_MAX: f64 = 0.10;
 const GROWTH_MAX_KIB: f64 = 8_192.0;
-/// Units of each SKU: what bounds a round.
-const UNITS: u64 = 1_500;
+/// Units of each SKU, tasks that are one buyer after another, and orders after which a round takes no
+/// further fault: rounds of about the same size, for an allocator keeps what the greatest one needed.
+const UNITS: u64 = 800;
+const BUYERS: usize = 8;
+const ORDERS: u64 = 300;
+/// Buyers of the sale that is sold out before the first round: no round can need more memory than it did.
+const WARM_UP_BUYERS: usize = 32;
+/// Answers that show that everything is sold, and how long that may take.
+const SOLD_OUT: u64 = 150;
+const WARM_UP_LIMIT: Duration = Duration::from_mins(5);
 
 /// How long, and from which seed.
 #[derive(Clone, Debug)]
@@ -48,11 +56,12 @@ type Memory = BTreeMap<&'static str, Vec<f64>>;
 /// # Errors
 /// When a server does not start.
 pub async fn run(options: &Options) -> Result<bool, StartError> {
-    let setup = Setup { units: UNITS, ..Setup::default() };
+    let setup = Setup { units: UNITS, buyers: BUYERS, ..Setup::default() };
     let mut stage = Stage::start(&setup, options.program.clone()).await?;
     let serve = Worker::start(&stage, Role::Serve, setup.redis_deadline_ms).await?;
     let roll_back = Worker::start(&stage, Role::RollBack, setup.redis_deadline_ms).await?;
     let faults: Vec<FaultCase> = cases::all().into_iter().filter(|case| case.plain).collect();
+    stage = Box::pin(warm_up(stage, &setup, &serve)).await?;
     let (began, mut rng, mut memory) = (Instant::now(), Rng::with_seed(options.seed), Memory::new());
     let (mut rounds, mut failed, mut accepted, mut strikes) = (0_u64, 0_u64, 0_u64, 0_u64);
     while began.elapsed() < options.time {
@@ -85,6 +94,26 @@ pub async fn run(options: &Options) -> Result<bool, StartError> {
     Ok(failed == 0 && flat)
 }
 
+/// A sale without faults until everything is sold.
+async fn warm_up(mut stage: Stage, setup: &Setup, serve: &Worker) -> Result<Stage, StartError> {
+    stage.open(setup, "warm-up").await;
+    let setup = Setup { buyers: WARM_UP_BUYERS, ..setup.clone() };
+    let scene = Scene::on(stage, setup, 0)?;
+    if let Some(address) = serve.address {
+        scene.load.crowd.also_at(address);
+    }
+    let limit = Instant::now() + WARM_UP_LIMIT;
+    while scene.load.crowd.orders.count("409 sold_out") < SOLD_OUT && Instant::now() < limit {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let mut outcome = Outcome::default();
+    let stage = scene.conclude(&mut outcome).await;
+    let accepted = outcome.saw.get("201").copied().unwrap_or(0);
+    println!("warm-up: {accepted} orders accepted");
+    forget(&stage).await?;
+    Ok(stage)
+}
+
 /// One sale with some faults.
 async fn round(
     stage: Stage,
@@ -111,7 +140,7 @@ async fn round(
         if let Err(broken) = played {
             error = Some(format!("{}: {broken}", fault.name));
         }
-        if error.is_some() || scene.load.has_ended() {
+        if error.is_some() || scene.load.has_ended() || scene.load.crowd.accepted() > ORDERS {
             break;
         }
     }

@@ -152,6 +152,10 @@ async fn busy(scene: &mut Scene) -> Result<(), StartError> {
     if !endless.await? {
         return Err("the script ended by itself".into());
     }
+    // The kill is answered before the script has ended, and nothing else is until then.
+    while killer.ping::<()>().await.is_err() {
+        tokio::time::sleep(PAUSE).await;
+    }
     let busy = errors(scene, "BUSY").await?;
     scene.struck(busy);
     Ok(())
