@@ -54,11 +54,23 @@ fn twice(functions: Functions) -> Functions {
     Functions { relay: Arc::new(relay), ..functions }
 }
 
+/// Audit rows, once the relay has finished what it had read.
+async fn settled_rows(scene: &Scene) -> Result<usize, StartError> {
+    let (mut rows, mut same) = (0, 0);
+    while same < 3 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let now = scene.snapshot().await?.audit.values().map(Vec::len).sum::<usize>();
+        same = if now == rows { same + 1 } else { 0 };
+        rows = now;
+    }
+    Ok(rows)
+}
+
 async fn down(scene: &mut Scene) -> Result<(), StartError> {
     let control = scene.stage.stack.backend.dynamodb.control().clone();
     control.inject(Fault::standing("GetRecords", FaultKind::Error500));
     scene.under_way().await?;
-    let before = scene.snapshot().await?.audit.values().map(Vec::len).sum::<usize>();
+    let before = settled_rows(scene).await?;
     scene.until_seen("201", ORDERS).await?;
     scene.load.finish().await;
     let after = scene.snapshot().await?.audit.values().map(Vec::len).sum::<usize>();
