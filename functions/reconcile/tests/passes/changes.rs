@@ -1,11 +1,13 @@
 //! What changed, and when that does not tell everything.
 
+use harness::faulty::{Faulty, Saboteur, Strike};
 use holdfast::{
-    app::reconcile::OVERLAP_MS,
+    app::reconcile::{OVERLAP_MS, Reconcile},
     domain::{lease::Fence, order::Part, repair::Finding, stock::StockItem},
     ports::{Claim, Commit, Cursor, OrderStore, ProgressStore, Saved, SystemClock},
 };
 use serde_json::json;
+use tokio::time::{Duration, Instant};
 
 use crate::world::{Ahead, LATER, NOW, World, found, row, sku};
 
@@ -138,6 +140,35 @@ async fn f23_a_part_away_from_home_comes_back_when_its_bucket_is_lost() {
     assert_eq!(found(&report), [(Finding::RecordLost, 1), (Finding::GateEmpty, 1)]);
     world.assert_sums().await;
     assert!(world.reconcile(AFTER_THE_OVERLAP).await.findings.is_empty());
+}
+
+/// The same, while one call fails: wherever it is, the next run makes up for it.
+#[tokio::test]
+async fn a_pass_that_missed_something_is_made_up_for_by_the_next() {
+    for step in (1..60).step_by(3) {
+        let world = World::fresh(&json!({"limit": {"scope": "activity", "max": 2}})).await;
+        let placement = world.placement_of("alice", 2);
+        let home = placement.home;
+        let away = world.activity.buckets.all().find(|bucket| *bucket != home).unwrap();
+        let part = |bucket| Part { sku: sku(), bucket, units: 1 };
+        let order = placement.into_order(vec![part(home), part(away)]);
+        assert_eq!(world.database.commit(&order, 2).await.unwrap(), Commit::Committed);
+        for bucket in [home, away] {
+            let opened = StockItem { available: world.item(bucket).await.available + 1, ..world.item(bucket).await };
+            world.record(Some(opened), &world.item(bucket).await, order.placement.order_no.as_str()).await;
+        }
+        for _ in 0..2 {
+            assert!(world.reconcile(AFTER_THE_OVERLAP).await.complete);
+        }
+        let keys = world.keys(away);
+        world.redis::<()>(redis::cmd("DEL").arg(&keys.bucket).arg(&keys.orders).arg(&keys.ledger)).await;
+        let gate = Faulty { inner: world.gate.clone(), saboteur: Saboteur::at(step, Strike::Refused) };
+        let run = Reconcile { store: world.database.clone(), gate, clock: AFTER_THE_OVERLAP };
+        let _ = run.run(Instant::now() + Duration::from_mins(1)).await.unwrap();
+        let report = world.reconcile(AFTER_THE_OVERLAP).await;
+        assert!(report.complete && report.faults == 0, "step {step}: {report:?}");
+        world.assert_sums().await;
+    }
 }
 
 #[tokio::test]

@@ -78,8 +78,10 @@ where
     /// Goes on with what an earlier run began, or begins: all of it when that was asked for, is due, or turns
     /// out to be needed.
     pub async fn run(&mut self, kind: PassKind) -> Result<Went, Fault> {
+        let faults = self.report.faults;
         let went = self.pass(kind).await?;
-        if went == Went::Through && self.job.full_due && !self.time_is_up() {
+        // While something fails, all of it is for the next run.
+        if went == Went::Through && self.job.full_due && self.report.faults == faults && !self.time_is_up() {
             return self.pass(PassKind::Full).await;
         }
         Ok(went)
@@ -117,6 +119,7 @@ where
     fn finish(&mut self, pass: &Pass) {
         // One that missed something is none: the next run begins again.
         if pass.faults > 0 {
+            self.job.full_due |= pass.kind == PassKind::Full;
             return;
         }
         let ended = Some(pass.ended(self.clock.now()));
