@@ -171,6 +171,28 @@ async fn a_pass_that_missed_something_is_made_up_for_by_the_next() {
     }
 }
 
+/// A pass that was meant to compare everything, and could not: it is due again at once, not in an hour.
+#[tokio::test]
+async fn a_full_pass_that_missed_something_is_due_again_at_the_next_run() {
+    let world = World::start().await;
+    let order = world.order("alice").await;
+    assert!(world.reconcile(AFTER_THE_OVERLAP).await.complete);
+    let record = world.keys(order.placement.home).orders;
+    let mut missed = 0;
+    for step in 0..20 {
+        // No entry of the ledger tells of it, nor does a counter.
+        world.redis::<()>(redis::cmd("HDEL").arg(&record).arg(order.placement.order_no.as_str())).await;
+        let gate = Faulty { inner: world.gate.clone(), saboteur: Saboteur::at(step, Strike::Refused) };
+        let run = Reconcile { store: world.database.clone(), gate, clock: AFTER_THE_OVERLAP };
+        let ran = run.run_activity(&world.activity.id, Instant::now() + Duration::from_mins(1)).await.unwrap();
+        missed += u32::from(!world.holds(&order.placement).await);
+        let report = world.reconcile(AFTER_THE_OVERLAP).await;
+        assert!(report.complete && report.faults == 0, "step {step}: {ran:?}, {report:?}");
+        assert!(world.holds(&order.placement).await, "step {step}: {ran:?}, {report:?}");
+    }
+    assert!(missed > 0);
+}
+
 #[tokio::test]
 async fn a_change_behind_the_systems_back_makes_the_next_pass_a_full_one() {
     let world = World::start().await;
