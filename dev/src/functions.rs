@@ -27,9 +27,12 @@ pub type ScheduledFunction = Arc<dyn Fn() -> Later<Result<Value, String>> + Send
 pub struct Functions {
     pub issue_token: HttpFunction,
     pub place_order: HttpFunction,
+    pub cancel_order: HttpFunction,
+    pub payment: HttpFunction,
     pub query: HttpFunction,
     pub console: HttpFunction,
     pub roll_back: QueueFunction,
     pub relay: StreamFunction,
     pub reconcile: ScheduledFunction,
+    pub expire_orders: ScheduledFunction,
 }

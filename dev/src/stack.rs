@@ -121,7 +121,11 @@ impl Stack {
         settings: Assembly,
     ) -> Result<Self, StartError> {
         let authorizer = Arc::new(Authorizer::new(settings.secret));
-        let local = LocalApi { reconcile: Arc::clone(&functions.reconcile), state: stores.clone().state_reader() };
+        let local = LocalApi {
+            reconcile: Arc::clone(&functions.reconcile),
+            expire_orders: Arc::clone(&functions.expire_orders),
+            state: stores.clone().state_reader(),
+        };
         let api = Api { functions: functions.clone(), authorizer: Arc::clone(&authorizer), local };
         let gateway = Gateway::start(settings.port, api).await?;
         let mut stack = Self {
@@ -158,7 +162,8 @@ impl Stack {
             counts: Arc::clone(&self.stream),
         };
         self.background.spawn(|stop| stream.run(stop));
-        self.background.spawn(|stop| schedule::run(functions.reconcile, every, stop));
+        self.background.spawn(|stop| schedule::run("reconcile", functions.reconcile, every, stop));
+        self.background.spawn(|stop| schedule::run("expire_orders", functions.expire_orders, every, stop));
         if fulfil {
             let url = self.backend.queues.fulfilment_url.clone().unwrap_or_default();
             for _ in 0..FULFILMENT_READERS {

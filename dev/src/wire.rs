@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::webhook_secrets;
 use holdfast::domain::token::TokenKeys;
 use holdfast::lambda::Wiring;
 use holdfast::lambda::http::HttpHandler;
@@ -12,6 +13,8 @@ use crate::functions::{Functions, HttpFunction, QueueFunction, ScheduledFunction
 
 /// Time that one reconciliation run has, as its function has on AWS.
 const RECONCILE_TIME: Duration = Duration::from_mins(4);
+/// Time that one run of the expiry has.
+const EXPIRY_TIME: Duration = Duration::from_secs(50);
 
 /// All functions on these clients.
 #[must_use]
@@ -21,9 +24,12 @@ pub fn functions(wiring: &Wiring, keys: &Arc<TokenKeys>) -> Functions {
         place_order: http(place_order::handler(wiring.clone(), Arc::clone(keys))),
         query: http(query::handler(wiring.clone())),
         console: http(console::handler(wiring.clone())),
+        cancel_order: http(cancel_order::handler(wiring.clone(), Arc::clone(keys))),
+        payment: http(payment::handler(wiring.clone(), Arc::new(webhook_secrets()))),
         roll_back: roll_back(wiring.clone()),
         relay: relay(wiring.clone()),
         reconcile: reconcile(wiring.clone()),
+        expire_orders: expire_orders(wiring.clone()),
     }
 }
 
@@ -57,6 +63,17 @@ fn relay(wiring: Wiring) -> StreamFunction {
                 tracing::error!(%error, "the relay and its poller do not understand each other");
                 serde_json::json!({ "batchItemFailures": [{ "itemIdentifier": null }] })
             })
+        })
+    })
+}
+
+fn expire_orders(wiring: Wiring) -> ScheduledFunction {
+    let handler = Arc::new(expire_orders::handler(wiring));
+    Arc::new(move || {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move {
+            let report = handler.handle(EXPIRY_TIME).await.map_err(|fault| fault.chain())?;
+            serde_json::to_value(report).map_err(|error| error.to_string())
         })
     })
 }

@@ -57,6 +57,10 @@ const STEPS: u32 = 10;
 struct Outbox(Arc<Mutex<Vec<RollBack>>>);
 
 impl Messages for Outbox {
+    async fn send_refund(&self, _event: &holdfast::ports::RefundEvent) -> Result<(), Fault> {
+        Ok(())
+    }
+
     async fn send_roll_back(&self, message: &RollBack, _: u16) -> Result<(), Fault> {
         self.0.lock().unwrap().push(message.clone());
         Ok(())

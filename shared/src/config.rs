@@ -6,6 +6,7 @@ use secrecy::SecretString;
 use crate::domain::{
     rate::SharedRate,
     token::{SigningKey, TokenKeys},
+    webhook::WebhookSecrets,
 };
 
 type Lookup = Box<dyn Fn(&str) -> Option<String>>;
@@ -198,6 +199,22 @@ impl Reader {
         keys
     }
 
+    /// `HOLDFAST_WEBHOOK_SECRETS`: base64 of at least 32 bytes; a second one, separated by a comma, is valid
+    /// too while they rotate.
+    pub fn webhook_secrets(&mut self) -> Option<WebhookSecrets> {
+        const NAME: &str = "HOLDFAST_WEBHOOK_SECRETS";
+        let text = self.required(NAME);
+        if text.is_empty() {
+            return None;
+        }
+        let decoded = text.split(',').map(|secret| BASE64.decode(secret.trim().as_bytes()).ok());
+        let secrets = decoded.collect::<Option<Vec<_>>>().and_then(|secrets| WebhookSecrets::new(secrets).ok());
+        if secrets.is_none() {
+            self.fail(NAME, "must be one or two times the base64 of at least 32 bytes, separated by a comma");
+        }
+        secrets
+    }
+
     /// `HOLDFAST_LOG`: a `tracing` filter, `info` by default.
     #[must_use]
     pub fn log_filter(&self) -> String {
@@ -230,6 +247,7 @@ mod tests {
             ("HOLDFAST_BACKLOG_MAX", "-1"),
             ("HOLDFAST_TOKEN_KEYS", "1:c2hvcnQ="),
             ("HOLDFAST_ROLL_BACK_QUEUE_URL", "queue"),
+            ("HOLDFAST_WEBHOOK_SECRETS", "c2hvcnQ="),
         ]);
         reader.tables();
         reader.redis();
@@ -237,6 +255,7 @@ mod tests {
         reader.roll_back_queue();
         reader.degraded_rate();
         reader.backlog_max();
+        reader.webhook_secrets();
         let ConfigError(errors) = reader.finish().unwrap_err();
         let names: Vec<_> = errors.iter().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(
@@ -250,7 +269,8 @@ mod tests {
                 "HOLDFAST_ROLL_BACK_QUEUE_URL",
                 "HOLDFAST_DEGRADED_RATE",
                 "HOLDFAST_PROCESSES_MAX",
-                "HOLDFAST_BACKLOG_MAX"
+                "HOLDFAST_BACKLOG_MAX",
+                "HOLDFAST_WEBHOOK_SECRETS"
             ]
         );
         assert!(!errors.join(" ").contains("secret-host") && !errors.join(" ").contains("c2hvcnQ"));

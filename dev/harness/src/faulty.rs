@@ -16,15 +16,17 @@ use holdfast::{
         lease::{Lease, LockName, LockOwner},
         order::{Order, Part, Placement, Stored, Take, Tombstone},
         order_no::OrderNo,
+        payment::{Payment, RefundDue},
         record::Record,
-        stock::{Allotment, ChangeMark, StockItem},
+        stock::{Allotment, ChangeMark, MoveId, StockItem},
         time::UnixMillis,
     },
     ports::{
-        Acquired, ActivityStore, Admission, AdmissionStore, BucketMark, BucketState, Bypass, ChangeFeed, Claim, Commit,
-        Cursor, Deducted, Fault, LedgerEntry, Limiting, LockGate, Look, Messages, OrderEvent, OrderGate, OrderStore,
-        PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked, Restored, RollBack, Saved, Still, StockGate,
-        StockStore, SumCheck, Undone,
+        Acquired, ActivityStore, Admission, AdmissionStore, BucketMark, BucketState, Bypass, ChangeFeed, Changed,
+        Claim, Commit, Cursor, Deducted, Ending, Fault, LedgerEntry, Limiting, LockGate, Look, Messages, MoveStore,
+        Moved, OrderEvent, OrderGate, OrderLife, OrderStore, PlaceAnswer, PlaceCall, Preheated, RecordPage,
+        RefundEvent, Restocked, Restored, Revival, RollBack, Saved, Still, StockGate, StockMove, StockStore, SumCheck,
+        Undone,
     },
 };
 
@@ -120,6 +122,20 @@ struck! { OrderStore:
     home_orders(activity: &ActivityId, bucket: Bucket, after: Option<&Cursor>) -> (Vec<OrderNo>, Option<Cursor>);
 }
 
+struck! { OrderLife:
+    end(order: &Order, ending: &Ending) -> Changed;
+    pay(order: &Order, payment: &Payment, at: UnixMillis) -> Changed;
+    pay_late(revival: &Revival<'_>) -> Commit;
+    record_refund(refund: &RefundDue, expired: Option<&Order>) -> Changed;
+    refunds(order_no: &OrderNo) -> Vec<RefundDue>;
+    due_orders(activity: &Activity, bucket: Bucket, between: (UnixMillis, UnixMillis), after: Option<&Cursor>) -> (Vec<OrderNo>, Option<Cursor>);
+}
+
+struck! { MoveStore:
+    make_move(change: &StockMove, mark: &ChangeMark) -> Moved;
+    stock_move(activity: &ActivityId, id: &MoveId) -> Option<StockMove>;
+}
+
 struck! { AdmissionStore:
     admission() -> Admission;
     note_bypass(bypass: Bypass) -> UnixMillis;
@@ -143,6 +159,7 @@ struck! { ActivityStore:
 struck! { Messages:
     send_roll_back(message: &RollBack, delay_s: u16) -> ();
     send_event(event: &OrderEvent) -> ();
+    send_refund(event: &RefundEvent) -> ();
     send_dead_letter(body: &str) -> ();
 }
 

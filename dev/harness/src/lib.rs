@@ -16,7 +16,10 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use holdfast::{
     adapters::{aws, dynamodb::Database, redis::Gate, sqs::Queues},
     config::{QueueConfig, RedisConfig, TableConfig},
-    domain::token::{SigningKey, TokenKeys},
+    domain::{
+        token::{SigningKey, TokenKeys},
+        webhook::WebhookSecrets,
+    },
     lambda::Wiring,
 };
 use servers::{Dynamodb, DynamodbOptions, Redis, RedisOptions, Sqs};
@@ -28,6 +31,12 @@ const TABLE: &str = "holdfast";
 const AUDIT_TABLE: &str = "holdfast-audit";
 /// A secret that every reader of this file knows: for local servers only.
 const LOCAL_SECRET: [u8; 32] = [0; 32];
+
+/// The payment provider's secret, known to every reader as well.
+#[must_use]
+pub fn webhook_secrets() -> WebhookSecrets {
+    WebhookSecrets::new(vec![LOCAL_SECRET.to_vec()]).unwrap_or_else(|_| unreachable!("one secret of 32 bytes"))
+}
 
 /// How the backend is to be.
 #[derive(Clone, Debug)]

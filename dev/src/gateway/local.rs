@@ -27,6 +27,7 @@ pub enum StateError {
 #[derive(Clone)]
 pub struct LocalApi {
     pub reconcile: ScheduledFunction,
+    pub expire_orders: ScheduledFunction,
     pub state: StateReader,
 }
 
@@ -35,6 +36,7 @@ pub struct LocalApi {
 pub enum LocalCall {
     Login,
     Reconcile,
+    ExpireOrders,
     State,
 }
 
@@ -51,6 +53,7 @@ impl LocalApi {
         match (parts.method.as_str(), parts.uri.path()) {
             ("POST", "/dev/login") => Some(LocalCall::Login),
             ("POST", "/dev/run/reconcile") => Some(LocalCall::Reconcile),
+            ("POST", "/dev/run/expire-orders") => Some(LocalCall::ExpireOrders),
             ("GET", "/dev/state") => Some(LocalCall::State),
             _ => None,
         }
@@ -59,10 +62,8 @@ impl LocalApi {
     pub async fn answer(&self, call: LocalCall, authorizer: &Authorizer, parts: &Parts, body: Bytes) -> Reply {
         match call {
             LocalCall::Login => login(authorizer, &body),
-            LocalCall::Reconcile => match (self.reconcile)().await {
-                Ok(findings) => json_reply(StatusCode::OK, &findings),
-                Err(error) => message(StatusCode::INTERNAL_SERVER_ERROR, &error),
-            },
+            LocalCall::Reconcile => run(&self.reconcile).await,
+            LocalCall::ExpireOrders => run(&self.expire_orders).await,
             LocalCall::State => match activity(parts.uri.query().unwrap_or("")) {
                 None => message(StatusCode::BAD_REQUEST, "activity is missing"),
                 Some(activity) => match (self.state)(activity).await {
@@ -72,6 +73,14 @@ impl LocalApi {
                 },
             },
         }
+    }
+}
+
+/// One scheduled run, now.
+async fn run(function: &ScheduledFunction) -> Reply {
+    match function().await {
+        Ok(report) => json_reply(StatusCode::OK, &report),
+        Err(error) => message(StatusCode::INTERNAL_SERVER_ERROR, &error),
     }
 }
 

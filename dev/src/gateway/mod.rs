@@ -205,6 +205,8 @@ fn function(functions: &Functions, target: Target) -> HttpFunction {
         Target::PlaceOrder => &functions.place_order,
         Target::Query => &functions.query,
         Target::Console => &functions.console,
+        Target::CancelOrder => &functions.cancel_order,
+        Target::Payment => &functions.payment,
     })
 }
 

@@ -24,6 +24,8 @@ pub enum Target {
     PlaceOrder,
     Query,
     Console,
+    CancelOrder,
+    Payment,
 }
 
 /// One route of the API.
@@ -41,18 +43,24 @@ const fn route(method: &'static str, pattern: &'static str, access: Access, targ
 }
 
 /// Every route. The gateway answers 404 to anything else, whatever the method.
-pub const ROUTES: [Route; 11] = [
+pub const ROUTES: [Route; 17] = [
     route("GET", "/v1/activities/{activity}", Access::Public, Target::Query),
     route("POST", "/v1/activities/{activity}/tokens", Access::Buyer, Target::IssueToken),
     route("POST", "/v1/activities/{activity}/orders", Access::Buyer, Target::PlaceOrder),
     route("GET", "/v1/activities/{activity}/orders", Access::Buyer, Target::Query),
     route("GET", "/v1/activities/{activity}/orders/{order_no}", Access::Buyer, Target::Query),
+    route("POST", "/v1/activities/{activity}/orders/{order_no}/cancel", Access::Buyer, Target::CancelOrder),
+    route("POST", "/v1/payments/webhook", Access::Public, Target::Payment),
     route("PUT", "/v1/admin/activities/{activity}", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/preheat", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/freeze", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/unfreeze", Access::Operator, Target::Console),
     route("GET", "/v1/admin/activities/{activity}/reconciliation", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/reconcile", Access::Operator, Target::Console),
+    route("POST", "/v1/admin/activities/{activity}/adjust", Access::Operator, Target::Console),
+    route("POST", "/v1/admin/activities/{activity}/end", Access::Operator, Target::Console),
+    route("POST", "/v1/admin/activities/{activity}/orders/{order_no}/cancel", Access::Operator, Target::Console),
+    route("POST", "/v1/admin/activities/{activity}/orders/{order_no}/refund", Access::Operator, Target::Console),
 ];
 
 /// A route and the parameters that the path has for it, percent-decoded.

@@ -49,6 +49,7 @@ impl Fixture {
         let authorizer = Arc::new(Authorizer::new(vec![1; 32]));
         let local = LocalApi {
             reconcile: Arc::new(|| Box::pin(async { Ok(json!({ "findings": [] })) })),
+            expire_orders: Arc::new(|| Box::pin(async { Ok(json!({ "expired": 0 })) })),
             state: Arc::new(|activity| {
                 Box::pin(async move {
                     if activity == "sale" { Ok(json!({ "agree": true })) } else { Err(StateError::UnknownActivity) }
@@ -60,9 +61,12 @@ impl Fixture {
             place_order: function("place-order", &sender),
             query: function("query", &sender),
             console: function("console", &sender),
+            cancel_order: function("cancel-order", &sender),
+            payment: function("payment", &sender),
             roll_back: Arc::new(|_| Box::pin(async { SqsBatchResponse::default() })),
             relay: Arc::new(|_| Box::pin(async { json!({ "batchItemFailures": [] }) })),
             reconcile: Arc::clone(&local.reconcile),
+            expire_orders: Arc::clone(&local.expire_orders),
         };
         let api = Api { functions, authorizer: Arc::clone(&authorizer), local };
         Self { gateway: Gateway::start(0, api).await.unwrap(), authorizer, steps }

@@ -1,13 +1,20 @@
 //! What operators do: `PUT` of an activity, preheat, freeze and unfreeze, reconcile.
 
+mod orders;
 mod reconciliation;
+mod stock;
 
 use holdfast::{
     adapters::{dynamodb::Database, redis::Gate},
-    app::admin::{Admin, BucketSwitch, Expected, LoadState, PreheatResult, SavedActivity, SwitchResult},
+    app::{
+        adjust_stock::AdjustStock,
+        admin::{Admin, BucketSwitch, Expected, LoadState, PreheatResult, SavedActivity, SwitchResult},
+        end_order::OperateOrder,
+    },
     domain::{
         activity::{Activity, ActivityDraft},
         ids::Sku,
+        reason::Reason,
     },
     lambda::{
         Wiring,
@@ -23,14 +30,15 @@ use lambda_http::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use orders::Orders;
 use reconciliation::Reconciliations;
-
-/// Longest reason, in characters: it is kept with the stock item and in the audit trail.
-const REASON_MAX_CHARS: usize = 200;
+use stock::Stock;
 
 pub struct Handler {
     use_case: Admin<Database, Gate, SystemClock>,
     reconciliations: Reconciliations,
+    orders: Orders,
+    stock: Stock,
 }
 
 #[derive(Deserialize)]
@@ -42,9 +50,14 @@ struct SwitchRequest {
 
 #[must_use]
 pub fn handler(wiring: Wiring) -> Handler {
-    let Wiring { gate, database, cache, .. } = wiring;
-    let reconciliations = Reconciliations::new(database.clone(), gate.clone());
-    Handler { use_case: Admin { store: database, cache, gate, clock: SystemClock }, reconciliations }
+    let Wiring { gate, database, queues, cache, .. } = wiring;
+    let (store, clock) = (database.clone(), SystemClock);
+    Handler {
+        reconciliations: Reconciliations::new(database.clone(), gate.clone()),
+        orders: Orders(OperateOrder { store: store.clone(), gate: gate.clone(), messages: queues, clock }),
+        stock: Stock(AdjustStock { store: store.clone(), gate: gate.clone(), clock }),
+        use_case: Admin { store, cache, gate, clock },
+    }
 }
 
 impl HttpHandler for Handler {
@@ -57,6 +70,10 @@ impl HttpHandler for Handler {
             "POST /v1/admin/activities/{activity}/unfreeze" => self.switch(&request, true).await,
             "GET /v1/admin/activities/{activity}/reconciliation" => self.reconciliations.show(&request).await,
             "POST /v1/admin/activities/{activity}/reconcile" => self.reconciliations.run(&request).await,
+            "POST /v1/admin/activities/{activity}/adjust" => self.stock.adjust(&request).await,
+            "POST /v1/admin/activities/{activity}/end" => self.end(&request).await,
+            "POST /v1/admin/activities/{activity}/orders/{order_no}/cancel" => self.orders.cancel(&request).await,
+            "POST /v1/admin/activities/{activity}/orders/{order_no}/refund" => self.orders.refund(&request).await,
             _ => return http::method_not_allowed(&request, "GET, POST, PUT"),
         };
         answer.unwrap_or_else(|problem| problem.response(&id))
@@ -104,19 +121,26 @@ impl Handler {
         }
     }
 
+    async fn end(&self, request: &Request) -> Result<Response<Body>, Problem> {
+        let operator = http::caller_in_role(request, Role::Operator)?;
+        let id = http::activity(request)?;
+        let ended = self.use_case.end(&id).await.map_err(Problem::fault)?;
+        let activity = ended.ok_or_else(Problem::unknown_activity)?;
+        tracing::info!(activity = %id, operator = operator.log_id(), version = activity.version, "end_activity");
+        let response = http::ok(200, &document(&activity));
+        Ok(http::with_header(response, ETAG, &format!("\"{}\"", activity.version)))
+    }
+
     async fn switch(&self, request: &Request, on_sale: bool) -> Result<Response<Body>, Problem> {
         let operator = http::caller_in_role(request, Role::Operator)?;
         let id = http::activity(request)?;
         let SwitchRequest { sku, reason } = http::json(request)?;
-        let chars = reason.chars().count();
-        if chars == 0 || chars > REASON_MAX_CHARS || reason.chars().any(char::is_control) {
-            return Err(Problem::invalid("reason: must be 1 to 200 characters without control characters"));
-        }
+        let reason = Reason::parse(&reason)?;
         let switched = self.use_case.switch(&id, sku.as_ref(), on_sale, operator.as_str(), &reason).await;
         match switched.map_err(Problem::fault)? {
             SwitchResult::UnknownActivity => Err(Problem::unknown_activity()),
             SwitchResult::UnknownSku => Err(Problem::new(404, "unknown_sku", "It is not sold in this activity.")),
-            SwitchResult::NotPreheated => Err(Problem::new(409, "not_preheated", "Nothing is on sale yet.")),
+            SwitchResult::NotPreheated => Err(Problem::not_preheated()),
             SwitchResult::Done(buckets) => {
                 let in_force = buckets.iter().all(BucketSwitch::in_force);
                 tracing::info!(activity = %id, operator = operator.log_id(), on_sale, in_force, "switch");

@@ -49,7 +49,7 @@ impl Reconciliations {
         let (status, in_progress, run) = match ran.map_err(Problem::fault)? {
             OnDemand::UnknownActivity => return Err(Problem::unknown_activity()),
             OnDemand::NotRunning => {
-                return Err(Problem::new(409, "not_preheated", "Nothing is on sale, or not any more."));
+                return Err(Problem::not_preheated());
             }
             OnDemand::InProgress => (202, true, None),
             OnDemand::Done(report) => (if report.complete { 200 } else { 202 }, !report.complete, Some(report)),

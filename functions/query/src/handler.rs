@@ -61,7 +61,7 @@ impl Handler {
         let order_no = http::order_no(request)?;
         let view = self.use_case.order(&activity, &buyer, &order_no).await.map_err(Problem::fault)?;
         Ok(match view {
-            None => return Err(Problem::new(404, "unknown_order", "You have no such order.")),
+            None => return Err(Problem::unknown_order()),
             Some(OrderView::Order(order)) => http::ok(200, &OrderDocument::of(&order, false)),
             Some(OrderView::Confirming(order_no)) => {
                 http::ok(200, &BareOrder { order_no: &order_no, status: CONFIRMING })

@@ -111,9 +111,12 @@ fn read_change(record: &Value) -> Result<Change, String> {
             Change::Stock { before: before.and_then(marked_stock), after: after.and_then(marked_stock), at, event_id }
         }
         (before, Some(Image::Order(after))) => match *after {
-            Stored::Order(after) => Change::Order { before: before.and_then(order), after },
+            Stored::Order(after) => {
+                Change::Order { before: before.and_then(order).map(Box::new), after: Box::new(after) }
+            }
             Stored::Aborted(_) => Change::Other,
         },
+        (None, Some(Image::Refund(refund))) => Change::Refund(refund),
         _ => Change::Other,
     })
 }

@@ -10,6 +10,7 @@ use crate::{
         activity::{Activity, ActivityDraft, ChangeRefused},
         buckets::split,
         ids::{ActivityId, Bucket, Sku},
+        reason::Reason,
         stock::{Allotment, ChangeMark, Operation, StockItem},
     },
     ports::{ActivityStore, Clock, Fault, Preheated, Saved, StockGate, StockStore},
@@ -111,8 +112,7 @@ where
     G: StockGate,
     C: Clock,
 {
-    /// Creates or changes an activity. A change of a running one is carried to every bucket; where
-    /// that fails, functions answer `unavailable` there until reconciliation has carried it.
+    /// Creates or changes an activity. A change of a running one is carried to every bucket.
     pub async fn save(&self, id: ActivityId, draft: ActivityDraft, expected: Expected) -> Result<SavedActivity, Fault> {
         let current = self.store.activity(&id).await?;
         let version = current.as_ref().map(|activity| activity.version);
@@ -129,14 +129,7 @@ where
         if self.store.save_activity(&activity, version).await? == Saved::Conflict {
             return Ok(SavedActivity::PreconditionFailed);
         }
-        if activity.ready && activity.strategy.uses_gate() {
-            let now = self.clock.now();
-            for bucket in activity.buckets.all() {
-                if let Err(fault) = self.gate.sync_control(&activity, bucket, now).await {
-                    tracing::warn!(activity = %activity.id, %bucket, fault = fault.chain(), "configuration_not_carried");
-                }
-            }
-        }
+        self.carry_configuration(&activity).await;
         let activity = Box::new(activity);
         Ok(if version.is_none() { SavedActivity::Created(activity) } else { SavedActivity::Changed(activity) })
     }
@@ -172,6 +165,38 @@ where
             buckets.push((bucket, state));
         }
         Ok(PreheatResult::Done(Progress { version: activity.version, buckets }))
+    }
+
+    /// Ends the sale now; again → no change. Orders are not touched: they can still be paid and cancelled.
+    /// `None` when there is no such activity.
+    ///
+    /// # Errors
+    /// When the database does not answer, or the activity was changed meanwhile.
+    pub async fn end(&self, id: &ActivityId) -> Result<Option<Activity>, Fault> {
+        let Some(activity) = self.store.activity(id).await? else { return Ok(None) };
+        let now = self.clock.now().max(activity.window.starts_at);
+        if activity.window.ends_at <= now {
+            return Ok(Some(activity));
+        }
+        let Some(ended) = self.advance(&activity, |next| next.window.ends_at = now).await? else {
+            return Err(Fault::not_applied("end a sale", "the activity was changed meanwhile"));
+        };
+        self.carry_configuration(&ended).await;
+        Ok(Some(ended))
+    }
+
+    /// To every bucket of Redis. Where that fails, functions answer `unavailable` there until reconciliation
+    /// has carried it.
+    async fn carry_configuration(&self, activity: &Activity) {
+        if !activity.ready || !activity.strategy.uses_gate() {
+            return;
+        }
+        let now = self.clock.now();
+        for bucket in activity.buckets.all() {
+            if let Err(fault) = self.gate.sync_control(activity, bucket, now).await {
+                tracing::warn!(activity = %activity.id, %bucket, fault = fault.chain(), "configuration_not_carried");
+            }
+        }
     }
 
     async fn advance(&self, from: &Activity, change: impl FnOnce(&mut Activity)) -> Result<Option<Activity>, Fault> {
@@ -229,7 +254,7 @@ where
         sku: Option<&Sku>,
         on_sale: bool,
         operator: &str,
-        reason: &str,
+        reason: &Reason,
     ) -> Result<SwitchResult, Fault> {
         // Read, not cached: the operator just acted on what is stored.
         let Some(activity) = self.store.activity(id).await? else { return Ok(SwitchResult::UnknownActivity) };
@@ -242,7 +267,7 @@ where
         let all = activity.skus.iter().map(|offer| offer.sku.clone());
         let skus: Vec<Sku> = sku.map_or_else(|| all.collect(), |sku| vec![sku.clone()]);
         let verb = if on_sale { "unfreeze" } else { "freeze" };
-        let mark = mark(operator, &format!("{verb}: {reason}"));
+        let mark = mark(operator, &format!("{verb}: {}", reason.as_str()));
         let buckets: Vec<Bucket> = activity.buckets.all().collect();
         let mut switches = Vec::with_capacity(buckets.len());
         for some in buckets.chunks(PARALLEL) {

@@ -3,19 +3,19 @@
 
 use super::{
     fill_order::{Filled, Filling},
+    give_back::{GiveBack, ask_to_settle},
     place_order::{PlaceOrder, Placed, Refusal},
     submission::{refused, tell, with_home},
 };
 use crate::{
     domain::{
-        FORMAT,
         activity::Activity,
         ids::{Bucket, Sku},
         order::{Order, Part, Placement, Stored, Take},
     },
     ports::{
-        ActivityStore, AdmissionStore, Claim, Clock, Commit, Effect, Fault, Messages, OrderStore, RollBack,
-        RollBackReason, StockGate, StockStore,
+        ActivityStore, AdmissionStore, Claim, Clock, Commit, Effect, Fault, Messages, OrderStore, RollBackReason,
+        StockGate, StockStore,
     },
 };
 
@@ -134,39 +134,23 @@ where
                 return Ok(self.settle_later(placement, buckets, RollBackReason::ClaimUnknown).await);
             }
         }
-        if activity.strategy.uses_gate() {
-            let mut failed = false;
-            for bucket in with_home(placement.home, buckets) {
-                let restocked =
-                    self.gate.restock(activity, &placement.order_no, bucket, Take::FIRST, false, Some(placement)).await;
-                if let Err(fault) = restocked {
-                    tracing::warn!(order_no = %placement.order_no, %bucket, fault = fault.chain(), "restock_failed");
-                    failed = true;
-                }
-            }
-            if failed {
-                // The refusal is final all the same: the tombstone is stored.
-                let _ = self.settle_later(placement, buckets, RollBackReason::RestockFailed).await;
-            }
+        let buckets = with_home(placement.home, buckets);
+        let back = GiveBack {
+            order_no: &placement.order_no,
+            buckets: &buckets,
+            take: Take::FIRST,
+            keep_mark: false,
+            submission: Some(placement),
+        };
+        if activity.strategy.uses_gate() && !back.run(&self.gate, activity).await {
+            // The refusal is final all the same: the tombstone is stored.
+            let _ = self.settle_later(placement, &buckets, RollBackReason::RestockFailed).await;
         }
         Ok(refused(refusal))
     }
 
-    /// Asks for the submission to be settled after a while. When even that cannot be sent,
-    /// reconciliation finds the record.
     async fn settle_later(&self, placement: &Placement, buckets: &[Bucket], reason: RollBackReason) -> Placed {
-        let message = RollBack {
-            format: FORMAT,
-            activity: placement.activity.clone(),
-            order_no: placement.order_no.clone(),
-            buyer: placement.buyer.clone(),
-            home: placement.home,
-            buckets: with_home(placement.home, buckets),
-            reason,
-        };
-        if let Err(fault) = self.messages.send_roll_back(&message, UNKNOWN_DELAY_S).await {
-            tracing::error!(order_no = %placement.order_no, fault = fault.chain(), "roll_back_not_sent");
-        }
+        ask_to_settle(&self.messages, placement, buckets, reason, UNKNOWN_DELAY_S).await;
         Placed::Confirming(placement.order_no.clone())
     }
 

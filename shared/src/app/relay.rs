@@ -4,10 +4,11 @@
 use crate::{
     domain::{
         order::Order,
+        payment::RefundDue,
         stock::{ChangeMark, StockItem},
         time::UnixMillis,
     },
-    ports::{AuditRow, AuditStore, Fault, Messages, OrderEvent},
+    ports::{AuditRow, AuditStore, Fault, Messages, OrderEvent, RefundEvent},
 };
 
 /// What became of one item of the table, read from a stream record.
@@ -20,9 +21,11 @@ pub enum Change {
         event_id: String,
     },
     Order {
-        before: Option<Order>,
-        after: Order,
+        before: Option<Box<Order>>,
+        after: Box<Order>,
     },
+    /// Money has to go back.
+    Refund(RefundDue),
     /// An item that nobody has to be told of: guards, activities, tombstones, removals by age.
     Other,
 }
@@ -48,9 +51,10 @@ impl<A: AuditStore, M: Messages> Relay<A, M> {
     pub async fn run(&self, change: Change) -> Result<(), Fault> {
         match change {
             Change::Other => Ok(()),
+            Change::Refund(refund) => self.messages.send_refund(&RefundEvent::of(refund)).await,
             Change::Order { before, after } => {
                 let moved = before.is_none_or(|before| before.status != after.status || before.take != after.take);
-                if moved { self.messages.send_event(&OrderEvent::of(after)).await } else { Ok(()) }
+                if moved { self.messages.send_event(&OrderEvent::of(*after)).await } else { Ok(()) }
             }
             Change::Stock { before, after, at, event_id } => match audit_row(before, after, at, event_id) {
                 None => Ok(()),

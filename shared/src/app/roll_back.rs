@@ -2,13 +2,9 @@
 //! part is restocked. See docs/protocol.md, "Roll back".
 
 use crate::{
-    app::{activity_cache::ActivityCache, submission::with_home},
-    domain::{
-        activity::{Activity, QuotaPolicy},
-        ids::Bucket,
-        order::{Order, Placement, Status, Take, Tombstone},
-    },
-    ports::{ActivityStore, Claim, Clock, Fault, OrderStore, Restocked, RollBack, StockGate},
+    app::{activity_cache::ActivityCache, give_back::GiveBack, submission::with_home},
+    domain::order::{Take, Tombstone},
+    ports::{ActivityStore, Claim, Clock, Fault, OrderStore, RollBack, StockGate},
 };
 
 /// What settling a submission comes to.
@@ -56,43 +52,16 @@ where
         let (take, keep_mark, placement, named) = match self.store.claim(&tombstone).await? {
             Claim::Order(order) if order.status.is_live() => return Ok(Settled::Live),
             Claim::Order(order) => {
-                let (keep_mark, named) = (keeps_mark(activity.as_deref(), &order), order.buckets());
+                let keep_mark = activity.as_deref().is_some_and(|activity| order.keeps_quota(activity.on_cancel));
+                let named = order.buckets();
                 (order.take, keep_mark, Some(order.placement), named)
             }
             Claim::Aborted => (Take::FIRST, false, None, Vec::new()),
         };
         let Some(activity) = gated else { return Ok(Settled::Restocked) };
         let buckets = with_home(message.home, &[named, message.buckets.clone()].concat());
-        Ok(self.restock(activity, message, &buckets, take, (keep_mark, placement.as_ref())).await)
+        let order_no = &message.order_no;
+        let back = GiveBack { order_no, buckets: &buckets, take, keep_mark, submission: placement.as_ref() };
+        Ok(if back.run(&self.gate, activity).await { Settled::Restocked } else { Settled::LeftToReconciliation })
     }
-
-    async fn restock(
-        &self,
-        activity: &Activity,
-        message: &RollBack,
-        buckets: &[Bucket],
-        take: Take,
-        (keep_mark, placement): (bool, Option<&Placement>),
-    ) -> Settled {
-        let mut settled = Settled::Restocked;
-        for bucket in buckets.iter().filter(|bucket| bucket.get() < activity.buckets.get()) {
-            match self.gate.restock(activity, &message.order_no, *bucket, take, keep_mark, placement).await {
-                Ok(Restocked::BadData) => {
-                    tracing::error!(order_no = %message.order_no, %bucket, "bad_data");
-                    settled = Settled::LeftToReconciliation;
-                }
-                Ok(_) => {}
-                Err(fault) => {
-                    tracing::warn!(order_no = %message.order_no, %bucket, fault = fault.chain(), "restock_failed");
-                    settled = Settled::LeftToReconciliation;
-                }
-            }
-        }
-        settled
-    }
-}
-
-/// Whether a dead order's quota stays used: by the activity's policy, except after a refund.
-fn keeps_mark(activity: Option<&Activity>, order: &Order) -> bool {
-    activity.is_some_and(|activity| activity.on_cancel == QuotaPolicy::Keep) && order.status != Status::Refunded
 }

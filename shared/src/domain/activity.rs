@@ -215,6 +215,12 @@ impl Activity {
         self.skus.iter().find(|offer| offer.sku == *sku)
     }
 
+    /// When the last order that can be taken has to be paid.
+    #[must_use]
+    pub fn last_deadline(&self) -> UnixMillis {
+        self.window.ends_at.plus_ms(i64::from(self.payment_minutes) * 60_000)
+    }
+
     /// Until when stock keys must live: a day past the end, for late retries and repairs.
     #[must_use]
     pub fn stock_keys_expire_at(&self) -> UnixMillis {

@@ -9,12 +9,16 @@ pub mod limit;
 pub mod money;
 pub mod order;
 pub mod order_no;
+pub mod payment;
 pub mod rate;
+pub mod reason;
 pub mod record;
 pub mod repair;
+pub mod status;
 pub mod stock;
 pub mod time;
 pub mod token;
+pub mod webhook;
 
 /// A value from outside that breaks a rule. The text names the field and the rule, never the value,
 /// so that it can be shown to the caller and logged.

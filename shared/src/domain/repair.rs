@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     activity::QuotaPolicy,
     ids::{Bucket, Sku},
-    order::{Order, Placement, Status, Stored, Take},
+    order::{Order, Placement, Stored, Take},
     record::{Rank, Record, Side},
     time::UnixMillis,
 };
@@ -78,10 +78,7 @@ pub fn decide(seen: &Sighting<'_>) -> Option<(Finding, Repair)> {
             held.sort();
             decide_live(seen, order, held)
         }
-        Some(Stored::Order(order)) => {
-            let keep_mark = seen.on_cancel == QuotaPolicy::Keep && order.status != Status::Refunded;
-            decide_dead(seen, order.take, keep_mark)
-        }
+        Some(Stored::Order(order)) => decide_dead(seen, order.take, order.keeps_quota(seen.on_cancel)),
         Some(Stored::Aborted(_)) => decide_dead(seen, Take::FIRST, false),
     }
 }
@@ -133,7 +130,7 @@ mod tests {
         ids::{ActivityId, BuyerId},
         limit::{Limit, LimitScope},
         money::Quantity,
-        order::Part,
+        order::{Part, Status},
         order_no::OrderNo,
         time::BusinessDate,
         token::TokenId,

@@ -3,9 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    Invalid,
     ids::{ActivityId, Bucket, Sku},
     time::UnixMillis,
 };
+
+/// Longest id of a move, in bytes.
+pub const MOVE_ID_MAX_BYTES: usize = 128;
 
 /// The stock of one SKU in one bucket. Every transaction on it raises `version` by one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +65,42 @@ pub struct ChangeMark {
     pub operator: String,
     /// What for: the order number, or the id of the operation.
     pub reference: String,
+}
+
+/// Names one change of allotments: 1 to 128 visible ASCII characters. What an operator asks for is named by
+/// the operator's own key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MoveId(String);
+
+impl MoveId {
+    /// # Errors
+    /// When it is empty, longer than 128 bytes or has anything but visible ASCII.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        if (1..=MOVE_ID_MAX_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Invalid::new("idempotency-key", "must be 1 to 128 visible ASCII characters"))
+        }
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for MoveId {
+    type Error = Invalid;
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        Self::parse(&text)
+    }
+}
+
+impl From<MoveId> for String {
+    fn from(id: MoveId) -> Self {
+        id.0
+    }
 }
 
 /// What Redis needs to know of a stock item, by version: never a difference.

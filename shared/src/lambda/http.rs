@@ -104,16 +104,23 @@ pub fn order_no(request: &Request) -> Result<OrderNo, Problem> {
     Ok(OrderNo::parse(&path(request, "order_no"))?)
 }
 
+/// # Errors
+/// 413 when the body is larger than is read.
+pub fn check_size(request: &Request) -> Result<(), Problem> {
+    if request.body().as_ref().len() > BODY_MAX_BYTES {
+        return Err(Problem::new(413, "too_large", format!("The body may have {BODY_MAX_BYTES} bytes.")));
+    }
+    Ok(())
+}
+
 /// The JSON body.
 ///
 /// # Errors
 /// 413 above the largest size, 415 when it does not say that it is JSON, 400 when it is not what is
 /// expected, with where and why.
 pub fn json<T: DeserializeOwned>(request: &Request) -> Result<T, Problem> {
+    check_size(request)?;
     let body: &[u8] = request.body().as_ref();
-    if body.len() > BODY_MAX_BYTES {
-        return Err(Problem::new(413, "too_large", format!("The body may have {BODY_MAX_BYTES} bytes.")));
-    }
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     if !essence.eq_ignore_ascii_case("application/json") {

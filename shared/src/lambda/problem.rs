@@ -7,7 +7,7 @@ use lambda_http::{
 use serde::Serialize;
 
 use crate::{
-    domain::{Invalid, order_no::OrderNo},
+    domain::{Invalid, order::Status, order_no::OrderNo},
     ports::Fault,
 };
 
@@ -74,6 +74,32 @@ impl Problem {
     #[must_use]
     pub fn unknown_activity() -> Self {
         Self::new(404, "unknown_activity", "There is no such activity.")
+    }
+
+    #[must_use]
+    pub fn not_preheated() -> Self {
+        Self::new(409, "not_preheated", "Nothing is on sale, or not any more.")
+    }
+
+    #[must_use]
+    pub fn unknown_order() -> Self {
+        Self::new(404, "unknown_order", "There is no such order.")
+    }
+
+    #[must_use]
+    pub fn already_paid() -> Self {
+        Self::new(409, "already_paid", "The order is paid. It can be refunded.")
+    }
+
+    /// The order ended another way, or cannot be changed any more.
+    #[must_use]
+    pub fn not_possible(status: Status) -> Self {
+        Self::new(409, "not_possible", format!("The order is {}.", status.as_str()))
+    }
+
+    #[must_use]
+    pub fn partial_refund() -> Self {
+        Self::new(422, "partial_refund", "An order is refunded as a whole: the amount is not the order's.")
     }
 
     #[must_use]

@@ -10,6 +10,7 @@ use crate::domain::{
     ids::{ActivityId, Bucket, BuyerId},
     order::Order,
     order_no::OrderNo,
+    payment::RefundDue,
     time::UnixMillis,
 };
 
@@ -23,6 +24,8 @@ pub enum RollBackReason {
     ClaimUnknown,
     /// The order is dead and its units could not be given back at once.
     RestockFailed,
+    /// The buyer cancels what may be on its way.
+    Cancelled,
 }
 
 /// Asks for one submission to be settled. Names buckets, never quantities: those come from records.
@@ -57,12 +60,32 @@ impl OrderEvent {
     }
 }
 
+/// Money that has to go back, for whoever pays it. At least once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefundEvent {
+    pub format: u32,
+    /// `<order_no>#REFUND_DUE#<payment>`: the same for a repeat.
+    pub event_id: String,
+    pub at: UnixMillis,
+    pub refund: RefundDue,
+}
+
+impl RefundEvent {
+    #[must_use]
+    pub fn of(refund: RefundDue) -> Self {
+        let event_id = format!("{}#REFUND_DUE#{}", refund.order_no, refund.event_id.as_str());
+        Self { format: FORMAT, event_id, at: refund.at, refund }
+    }
+}
+
 /// Sending. Every call MUST have a deadline.
 pub trait Messages: Send + Sync {
     /// Seconds of delay: 0 to 900.
     fn send_roll_back(&self, message: &RollBack, delay_s: u16) -> impl Future<Output = Result<(), Fault>> + Send;
 
     fn send_event(&self, event: &OrderEvent) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    fn send_refund(&self, event: &RefundEvent) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// Hands a record that cannot be processed on to a person, whole.
     fn send_dead_letter(&self, body: &str) -> impl Future<Output = Result<(), Fault>> + Send;

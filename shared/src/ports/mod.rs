@@ -6,8 +6,10 @@ mod clock;
 mod feed;
 mod findings;
 mod gate;
+mod life;
 mod lock;
 mod messages;
+mod moves;
 mod store;
 
 pub use admission::{Admission, AdmissionStore, Backlog, Bypass, Limiting};
@@ -18,8 +20,10 @@ pub use gate::{
     BucketState, Deducted, GateRefusal, Look, OrderGate, PlaceAnswer, PlaceCall, Preheated, RecordPage, Restocked,
     Restored, SkuState, StockGate, SumCheck, TokenGate, Undone,
 };
+pub use life::{Changed, Ending, OrderLife, Revival};
 pub use lock::{Acquired, LockGate, Still};
-pub use messages::{Messages, OrderEvent, RollBack, RollBackReason};
+pub use messages::{Messages, OrderEvent, RefundEvent, RollBack, RollBackReason};
+pub use moves::{MovePart, MoveStore, Moved, StockMove};
 pub use store::{
     ActivityStore, ArchiveStore, AuditRow, AuditStore, Claim, Commit, Cursor, OrderStore, ProgressStore, Saved,
     StockStore,

@@ -10,6 +10,7 @@ use holdfast::adapters::redis::keys::{SENTINEL, is_mark};
 use holdfast::app::activity_cache::ActivityCache;
 use holdfast::app::admin::{Admin, Expected, LoadState, PreheatResult, SavedActivity, SwitchResult};
 use holdfast::domain::ids::{ActivityId, Sku};
+use holdfast::domain::reason::Reason;
 use holdfast::domain::stock::StockItem;
 use holdfast::domain::token::TokenKeys;
 use holdfast::ports::{ActivityStore, StockStore, SystemClock};
@@ -102,7 +103,7 @@ async fn switch(scene: &Scene, on_sale: bool, saboteur: Saboteur) -> Result<Swit
         gate: Faulty { inner: wiring.gate, saboteur },
         clock: SystemClock,
     };
-    let switched = admin.switch(&activity(scene)?, None, on_sale, OPERATOR, "test").await;
+    let switched = admin.switch(&activity(scene)?, None, on_sale, OPERATOR, &Reason::parse("test")?).await;
     Ok(switched.map_err(|fault| fault.chain())?)
 }
 

@@ -29,7 +29,7 @@ impl ActivityStore for Database {
         const OPERATION: &str = "list activities";
         let after = after.map(|Cursor(id)| Key::activity(id).into_item());
         let partition = (keys::PK, keys::ACTIVITIES.to_owned());
-        let page = Page { index: None, partition, after, limit: PAGE_MAX, newest_first: false };
+        let page = Page::of(partition, after, PAGE_MAX);
         let (items, next) = self.page(OPERATION, &self.tables.table, page).await?;
         let activities = items.into_iter().map(decode).collect::<Result<_, _>>().map_err(bad_item(OPERATION))?;
         Ok((activities, keys::cursor(next.as_ref()).map_err(bad_item(OPERATION))?))

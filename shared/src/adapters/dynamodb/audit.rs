@@ -66,7 +66,7 @@ impl AuditStore for Database {
         const OPERATION: &str = "read audit rows";
         let rows = audit_rows(activity, sku, bucket);
         let after = after.map(|Cursor(sk)| Key { pk: rows.clone(), sk: sk.clone() }.into_item());
-        let page = Page { index: None, partition: (keys::PK, rows), after, limit: PAGE_MAX, newest_first: false };
+        let page = Page::of((keys::PK, rows), after, PAGE_MAX);
         let (items, next) = self.page(OPERATION, &self.tables.audit_table, page).await?;
         let rows = items.into_iter().map(decode).collect::<Result<_, _>>().map_err(bad_item(OPERATION))?;
         Ok((rows, keys::cursor(next.as_ref()).map_err(bad_item(OPERATION))?))

@@ -83,6 +83,15 @@ pub struct Page<'a> {
     pub limit: i32,
     /// From the end of the partition on.
     pub newest_first: bool,
+    /// Only these: the sort key's name, the first and the last value, both included.
+    pub between: Option<(&'static str, String, String)>,
+}
+
+impl Page<'_> {
+    /// A page of the table itself, from the beginning of the partition or after the last page.
+    pub const fn of(partition: (&'static str, String), after: Option<Item>, limit: i32) -> Self {
+        Self { index: None, partition, after, limit, newest_first: false, between: None }
+    }
 }
 
 impl Database {
@@ -188,7 +197,14 @@ impl Database {
         let query = self.client.query().table_name(table).set_index_name(page.index.map(str::to_owned));
         let query = query.consistent_read(page.index.is_none()).limit(page.limit).set_exclusive_start_key(page.after);
         let query = query.scan_index_forward(!page.newest_first);
-        let query = query.key_condition_expression("#partition = :partition");
+        let query = match page.between {
+            None => query.key_condition_expression("#partition = :partition"),
+            Some((sort, first, last)) => query
+                .key_condition_expression("#partition = :partition AND #sort BETWEEN :first AND :last")
+                .expression_attribute_names("#sort", sort)
+                .expression_attribute_values(":first", AttributeValue::S(first))
+                .expression_attribute_values(":last", AttributeValue::S(last)),
+        };
         let query = query.expression_attribute_names("#partition", name);
         let query = query.expression_attribute_values(":partition", AttributeValue::S(value));
         let found = query.send().await.map_err(failed_read(operation))?;

@@ -11,7 +11,7 @@ use super::{
     codec::{Item, text},
     keys::{self, Key},
 };
-use crate::domain::order::{Event, sources};
+use crate::domain::order::{Event, Status, StockEffect, Transition, next, sources};
 
 /// What is done to the item.
 #[derive(Clone, Debug)]
@@ -54,11 +54,30 @@ impl Change {
         self
     }
 
+    /// And this has to hold as well.
+    pub fn and_if(self, condition: &str) -> Self {
+        let both = match &self.condition {
+            Some(before) => format!("({before}) AND {condition}"),
+            None => condition.to_owned(),
+        };
+        self.only_if(both)
+    }
+
     /// Only if the order stands where the event may move it from.
     pub fn only_before(self, event: Event) -> Self {
+        self.only_from(&sources(event))
+    }
+
+    /// Only if the order stands where the event may move it from with this effect on its stock.
+    pub fn only_before_with(self, event: Event, effect: StockEffect) -> Self {
+        let with = |from: &Option<Status>| matches!(next(*from, event), Transition::To(_, does) if does == effect);
+        self.only_from(&sources(event).into_iter().filter(with).collect::<Vec<_>>())
+    }
+
+    fn only_from(self, statuses: &[Option<Status>]) -> Self {
         let mut change = self;
         let mut allowed = Vec::new();
-        for from in sources(event) {
+        for from in statuses {
             match from {
                 None => allowed.push(format!("attribute_not_exists(#{})", keys::PK)),
                 Some(status) => {

@@ -50,6 +50,11 @@ pub fn check_format(item: &Item) -> Result<(), BadItem> {
     if u32::try_from(format).is_ok_and(readable) { Ok(()) } else { Err(BadItem::Format(format)) }
 }
 
+/// One value as an attribute.
+pub fn attribute_of<T: Serialize>(value: &T) -> Result<AttributeValue, BadItem> {
+    attribute(serde_json::to_value(value).map_err(BadItem::Content)?)
+}
+
 pub fn text(value: impl Into<String>) -> AttributeValue {
     AttributeValue::S(value.into())
 }

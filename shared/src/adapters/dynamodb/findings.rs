@@ -33,7 +33,7 @@ impl FindingStore for Database {
         const OPERATION: &str = "list findings";
         let partition = keys::findings(activity);
         let after = after.map(|Cursor(sk)| Key { pk: partition.clone(), sk: sk.clone() }.into_item());
-        let page = Page { index: None, partition: (keys::PK, partition), after, limit: PAGE_MAX, newest_first: true };
+        let page = Page { newest_first: true, ..Page::of((keys::PK, partition), after, PAGE_MAX) };
         let (items, next) = self.page(OPERATION, &self.tables.table, page).await?;
         // The table drops what has expired within days, not at once.
         let alive = |item: &Item| whole(item, keys::EXPIRES_AT).is_ok_and(|at| at > now.get().unsigned_abs() / 1_000);

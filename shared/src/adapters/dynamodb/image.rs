@@ -11,6 +11,7 @@ use super::{
 };
 use crate::domain::{
     order::Stored,
+    payment::RefundDue,
     stock::{ChangeMark, StockItem},
 };
 
@@ -21,6 +22,7 @@ pub enum Image {
     /// With the mark of the last change that the system made. Whether it is the mark of *this* change
     /// shows only in its version: a change behind the system's back leaves the old mark there.
     Stock(StockItem, Option<ChangeMark>),
+    Refund(RefundDue),
     /// A guard, an activity, a job's progress: nothing that the relay follows.
     Other,
 }
@@ -37,6 +39,7 @@ pub fn read_image(image: &Value) -> Result<Image, BadItem> {
             let mark = read_mark(&item);
             Ok(Image::Stock(decode(item)?, mark))
         }
+        Some("F") => decode(item).map(Image::Refund),
         _ => Ok(Image::Other),
     }
 }

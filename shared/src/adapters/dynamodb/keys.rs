@@ -8,6 +8,8 @@ use crate::{
         ids::{ActivityId, Bucket, BuyerId, Sku},
         limit::ScopeKey,
         order_no::OrderNo,
+        payment::PaymentId,
+        stock::MoveId,
         time::UnixMillis,
     },
     ports::Cursor,
@@ -75,6 +77,11 @@ impl Key {
         Self::new(format!("S#{activity}#{sku}#{bucket}"), "S")
     }
 
+    /// A change of allotments.
+    pub fn stock_move(activity: &ActivityId, id: &MoveId) -> Self {
+        Self::new(format!("M#{activity}"), id.as_str())
+    }
+
     pub fn activity(id: &str) -> Self {
         Self::new(ACTIVITIES.to_owned(), id)
     }
@@ -82,6 +89,11 @@ impl Key {
     /// Where an activity goes that is over for good: a partition of its own, so that no listing reads it.
     pub fn archived(id: &ActivityId) -> Self {
         Self::new(format!("AX#{id}"), "A")
+    }
+
+    /// Money that goes back, by the order that it was paid for.
+    pub fn refund(order_no: &OrderNo, payment: &PaymentId) -> Self {
+        Self::new(refunds(order_no), payment.as_str())
     }
 
     pub fn progress(job: &str) -> Self {
@@ -116,6 +128,11 @@ pub const ACTIVITIES: &str = "A";
 /// Partition of all guards of a buyer in an activity.
 pub fn guards(activity: &ActivityId, buyer: &BuyerId) -> String {
     format!("B#{activity}#{}", buyer.as_str())
+}
+
+/// Partition of what goes back of the payments for an order.
+pub fn refunds(order_no: &OrderNo) -> String {
+    format!("F#{order_no}")
 }
 
 /// Partition of the index: the orders whose home is this bucket.

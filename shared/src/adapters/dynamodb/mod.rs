@@ -9,6 +9,8 @@ mod codec;
 mod findings;
 mod image;
 mod keys;
+mod life;
+mod moves;
 mod orders;
 mod progress;
 mod retry;

@@ -66,7 +66,7 @@ impl OrderStore for Database {
         let mut after = None;
         for _ in 0..GUARD_PAGES_MAX {
             let partition = (keys::PK, keys::guards(activity, buyer));
-            let page = Page { index: None, partition, after, limit: PAGE_MAX, newest_first: false };
+            let page = Page::of(partition, after, PAGE_MAX);
             let (guards, next) = self.page(OPERATION, &self.tables.table, page).await?;
             for guard in &guards {
                 numbers.extend(guarded(guard).map_err(bad_item(OPERATION))?);
@@ -85,16 +85,25 @@ impl OrderStore for Database {
         bucket: Bucket,
         after: Option<&Cursor>,
     ) -> Result<(Vec<OrderNo>, Option<Cursor>), Fault> {
+        self.homed(activity, bucket, None, after).await
+    }
+}
+
+impl Database {
+    /// A page of the index: orders whose home is this bucket, by deadline, all or those between two
+    /// deadlines.
+    pub(super) async fn homed(
+        &self,
+        activity: &ActivityId,
+        bucket: Bucket,
+        between: Option<(UnixMillis, UnixMillis)>,
+        after: Option<&Cursor>,
+    ) -> Result<(Vec<OrderNo>, Option<Cursor>), Fault> {
         const OPERATION: &str = "list orders by home";
         let home = keys::home(activity, bucket);
         let after = after.map(|cursor| index_key(&home, cursor)).transpose().map_err(bad_item(OPERATION))?;
-        let page = Page {
-            index: Some(keys::HOME_INDEX),
-            partition: (keys::HOME, home),
-            after,
-            limit: PAGE_MAX,
-            newest_first: false,
-        };
+        let between = between.map(|(first, last)| (keys::DUE, due_at(first), due_at(last)));
+        let page = Page { index: Some(keys::HOME_INDEX), between, ..Page::of((keys::HOME, home), after, PAGE_MAX) };
         let (items, next) = self.page(OPERATION, &self.tables.table, page).await?;
         let number = |item: &Item| keys::order_no(text_of(item, keys::PK)?).ok_or(BadItem::Attribute(keys::PK));
         let numbers = items.iter().map(number).collect::<Result<_, _>>().map_err(bad_item(OPERATION))?;
@@ -118,10 +127,15 @@ pub fn order_item(order: &Order) -> Result<Item, BadItem> {
     let mut item = encode(order)?;
     item.extend(Key::order(&placement.order_no).into_item());
     item.insert(keys::HOME.to_owned(), text(keys::home(&placement.activity, placement.home)));
-    // Always with milliseconds: text of one length sorts by time.
-    let due = format!("{:.3}#{}", placement.pay_before, placement.order_no);
+    let due = format!("{}#{}", due_at(placement.pay_before), placement.order_no);
     item.insert(keys::DUE.to_owned(), text(due));
     Ok(item)
+}
+
+/// A deadline as the index has it, before the order number. Always with milliseconds: text of one length
+/// sorts by time.
+pub fn due_at(deadline: UnixMillis) -> String {
+    format!("{deadline:.3}")
 }
 
 /// The item of a tombstone. It is dead from the start and is not in the index.
@@ -134,7 +148,7 @@ fn tombstone_item(tombstone: &Tombstone) -> Result<Item, BadItem> {
 }
 
 /// When a dead item may go, in seconds since 1970.
-fn expires_at_s(died_at: UnixMillis) -> i64 {
+pub fn expires_at_s(died_at: UnixMillis) -> i64 {
     died_at.plus_ms(TOMBSTONE_LIFE_MS).get() / 1_000
 }
 

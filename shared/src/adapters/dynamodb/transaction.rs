@@ -16,7 +16,7 @@ use super::{
     codec::{self, BadItem, Item, number, text},
     keys::{self, Key},
     orders::order_item,
-    retry::{BUYER, may_pass},
+    retry::{BUYER, Patience, may_pass},
     stock::{NEXT_VERSION, set_mark},
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
         buckets::ACTIONS_MAX,
         ids::{Bucket, Sku},
         limit::{Charge, PLACEMENTS_MAX},
-        order::{Event, Order},
+        order::{Event, Order, Part},
         stock::{ChangeMark, Operation},
     },
     ports::{Commit, Effect, Fault},
@@ -39,12 +39,16 @@ const OPERATOR: &str = "place-order";
 const NO_OBJECTION: &str = "None";
 const CONDITION_FAILED: &str = "ConditionalCheckFailed";
 
-/// What one action of the transaction is about, so that its reason can be told.
+/// What one action of a transaction is about, so that its reason can be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Action {
+pub enum Action {
     Order,
+    /// Takes quota.
     Guard,
+    /// Takes so many units.
     Stock(Sku, Bucket, u64),
+    /// Gives something back, or puts something beside the order. Only what nobody planned for refuses it.
+    Other,
 }
 
 /// What a cancelled transaction's reasons mean together.
@@ -60,16 +64,31 @@ enum Cancelled {
 impl Database {
     /// See [`crate::ports::OrderStore::commit`].
     pub(super) async fn commit_order(&self, order: &Order, limit_max: u32) -> Result<Commit, Fault> {
-        let (actions, request) = self.order_transaction(order, limit_max).map_err(bad_item(OPERATION))?;
-        if actions.len() > ACTIONS_MAX {
+        let changes = order_changes(order, limit_max).map_err(bad_item(OPERATION))?;
+        self.transact(OPERATION, changes, BUYER).await
+    }
+
+    /// All of these changes or none of them. `Exists`: the order is not as its condition needs it.
+    pub(super) async fn transact(
+        &self,
+        operation: &'static str,
+        changes: Vec<(Action, Change)>,
+        patience: Patience,
+    ) -> Result<Commit, Fault> {
+        if changes.len() > ACTIONS_MAX {
             return Err(Fault::not_applied(
-                OPERATION,
-                format!("{} actions are more than {ACTIONS_MAX}", actions.len()),
+                operation,
+                format!("{} actions are more than {ACTIONS_MAX}", changes.len()),
             ));
         }
+        let table = &self.tables.table;
+        let pair = |(action, change): (Action, Change)| Ok((action, change.into_action(table)?));
+        let pairs = changes.into_iter().map(pair).collect::<Result<Vec<_>, BadItem>>();
+        let (actions, request): (Vec<Action>, Vec<TransactWriteItem>) =
+            pairs.map_err(bad_item(operation))?.into_iter().unzip();
         let witness = Witness::default();
-        for tried in 0..BUYER.tries {
-            BUYER.pause(tried).await;
+        for tried in 0..patience.tries {
+            patience.pause(tried).await;
             // A new request each time, with the SDK's own client request token: what was cancelled
             // under one token must be judged anew.
             let transaction = self.client.transact_write_items().set_transact_items(Some(request.clone()));
@@ -81,44 +100,50 @@ impl Database {
                     classify(&actions, cancelled.cancellation_reasons())
                 }
                 Some(other) if other.code().is_some_and(may_pass) => Cancelled::MayPass,
-                _ => return Err(witness.fault(OPERATION, error)),
+                _ => return Err(witness.fault(operation, error)),
             };
             match cancelled {
                 // Also after an attempt in doubt: should that one still arrive, the claim that follows
                 // every refusal decides between the two.
                 Cancelled::Outcome(commit) => return Ok(commit),
                 Cancelled::MayPass => {}
-                Cancelled::Broken(what) => return Err(witness.fault(OPERATION, what)),
+                Cancelled::Broken(what) => return Err(witness.fault(operation, what)),
             }
         }
         match witness.effect() {
             Effect::None => Ok(Commit::Busy),
-            Effect::Unknown => Err(witness.fault(OPERATION, "an attempt was not answered, and later ones collided")),
+            Effect::Unknown => Err(witness.fault(operation, "an attempt was not answered, and later ones collided")),
         }
     }
+}
 
-    fn order_transaction(
-        &self,
-        order: &Order,
-        limit_max: u32,
-    ) -> Result<(Vec<Action>, Vec<TransactWriteItem>), BadItem> {
-        let placement = &order.placement;
-        let mut actions = vec![(Action::Order, Change::put(order_item(order)?).only_before(Event::Place))];
-        for charge in &placement.charges {
-            actions.push((Action::Guard, charge_guard(order, charge, limit_max)));
-        }
-        let mut taken: BTreeMap<(&Sku, Bucket), u64> = BTreeMap::new();
-        for part in &order.parts {
-            // One item may appear once only.
-            *taken.entry((&part.sku, part.bucket)).or_default() += u64::from(part.units);
-        }
-        for ((sku, bucket), units) in taken {
-            actions.push((Action::Stock(sku.clone(), bucket, units), take_stock(order, sku, bucket, units)));
-        }
-        let table = &self.tables.table;
-        let build = |(action, change): (Action, Change)| Ok((action, change.into_action(table)?));
-        actions.into_iter().map(build).collect::<Result<Vec<_>, _>>().map(|actions| actions.into_iter().unzip())
+fn order_changes(order: &Order, limit_max: u32) -> Result<Vec<(Action, Change)>, BadItem> {
+    let mut changes = vec![(Action::Order, Change::put(order_item(order)?).only_before(Event::Place))];
+    for charge in &order.placement.charges {
+        changes.push((Action::Guard, charge_guard(order, charge, limit_max)));
     }
+    changes.extend(take_parts(order, &order.parts, OPERATOR));
+    Ok(changes)
+}
+
+/// Takes an order's parts from their stock items.
+pub fn take_parts<'a>(
+    order: &'a Order,
+    parts: &'a [Part],
+    operator: &'a str,
+) -> impl Iterator<Item = (Action, Change)> + 'a {
+    merged(parts).into_iter().map(move |((sku, bucket), units)| {
+        (Action::Stock(sku.clone(), bucket, units), take_stock(order, (sku, bucket), units, operator))
+    })
+}
+
+/// Units by stock item: one item may appear once only.
+pub fn merged(parts: &[Part]) -> BTreeMap<(&Sku, Bucket), u64> {
+    let mut units: BTreeMap<(&Sku, Bucket), u64> = BTreeMap::new();
+    for part in parts {
+        *units.entry((&part.sku, part.bucket)).or_default() += u64::from(part.units);
+    }
+    units
 }
 
 /// Counts the order in one scope of its buyer, within the limit in units and placements.
@@ -146,11 +171,11 @@ fn charge_guard(order: &Order, charge: &Charge, limit_max: u32) -> Change {
 }
 
 /// Takes units from one stock item that is on sale and has them.
-fn take_stock(order: &Order, sku: &Sku, bucket: Bucket, units: u64) -> Change {
+fn take_stock(order: &Order, (sku, bucket): (&Sku, Bucket), units: u64, operator: &str) -> Change {
     let placement = &order.placement;
     let mark = ChangeMark {
         operation: Operation::Order,
-        operator: OPERATOR.to_owned(),
+        operator: operator.to_owned(),
         reference: placement.order_no.as_str().to_owned(),
     };
     let change = Change::update(
@@ -174,7 +199,7 @@ fn classify(actions: &[Action], reasons: &[CancellationReason]) -> Cancelled {
     let (mut collided, mut limited, mut frozen, mut short) = (false, false, false, Vec::new());
     for (action, reason) in actions.iter().zip(reasons) {
         match (action, reason.code().unwrap_or(NO_OBJECTION)) {
-            (_, NO_OBJECTION) => {}
+            (_, NO_OBJECTION) | (Action::Other, CONDITION_FAILED) => {}
             (Action::Order, CONDITION_FAILED) => return Cancelled::Outcome(Commit::Exists),
             // A guard in another format has not been counted right: that is no refusal.
             (Action::Guard, CONDITION_FAILED) => {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::aws::Witness;
 use crate::{
     config::QueueConfig,
-    ports::{Backlog, Fault, Messages, OrderEvent, RollBack},
+    ports::{Backlog, Fault, Messages, OrderEvent, RefundEvent, RollBack},
 };
 
 /// Longest body, in bytes (256 KiB), by the service.
@@ -59,6 +59,12 @@ impl Messages for Queues {
 
     async fn send_event(&self, event: &OrderEvent) -> Result<(), Fault> {
         const OPERATION: &str = "send order event";
+        let (url, body) = (self.urls.fulfilment_url.as_deref(), json(OPERATION, event)?);
+        self.send(Message { operation: OPERATION, queue: "fulfilment", url, delay_s: 0, body }).await
+    }
+
+    async fn send_refund(&self, event: &RefundEvent) -> Result<(), Fault> {
+        const OPERATION: &str = "send refund event";
         let (url, body) = (self.urls.fulfilment_url.as_deref(), json(OPERATION, event)?);
         self.send(Message { operation: OPERATION, queue: "fulfilment", url, delay_s: 0, body }).await
     }

@@ -26,6 +26,7 @@ pub use self::{
     state::{FULL_EVERY_MS, JobState, OVERLAP_MS, Pass, PassEnded, PassKind},
 };
 use crate::{
+    app::expire_orders::AFTERWARDS_MS as DEADLINE_GRACE_MS,
     app::lease::{Locked, Locking},
     domain::{
         activity::Activity,
@@ -198,7 +199,9 @@ where
     /// What is over for good is listed no more: its keys are gone, and no audit row can come any more, or is
     /// missing.
     async fn archive(&self, activity: &Activity, report: &mut Report) {
-        let over = activity.stock_keys_expire_at().plus_ms(STREAM_LIFE_MS);
+        // As long as orders expire, their units come back.
+        let last_change = activity.stock_keys_expire_at().max(activity.last_deadline().plus_ms(DEADLINE_GRACE_MS));
+        let over = last_change.plus_ms(STREAM_LIFE_MS);
         if self.clock.now() < over {
             return;
         }

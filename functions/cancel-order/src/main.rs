@@ -1,0 +1,18 @@
+use std::sync::Arc;
+
+use holdfast::{
+    config::Reader,
+    lambda::{Needs, run, wiring::Settings},
+};
+
+#[tokio::main]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    let mut reader = Reader::environment();
+    run::start_telemetry(&reader.log_filter());
+    let settings = Settings::read(&mut reader, Needs { gate: true, roll_back_queue: true, ..Needs::default() });
+    let keys = reader.token_keys();
+    reader.finish()?;
+    // The reader told about missing keys.
+    let Some(keys) = keys else { return Ok(()) };
+    run::serve_http(cancel_order::handler(settings.connect().await, Arc::new(keys))).await
+}
