@@ -225,7 +225,10 @@ async fn freeze_and_window_hold_without_redis() {
             gate: shop.backend.wiring.gate.clone(),
             clock: SystemClock,
         };
-        let _ = admin.switch(&shop.activity.id, None, false, "olivia", "test").await.unwrap();
+        let _ = admin
+            .switch(&shop.activity.id, None, false, "olivia", &holdfast::domain::reason::Reason::parse("test").unwrap())
+            .await
+            .unwrap();
         let (status, body) = shop.order("alice", &shop.token("alice"), 1).await;
         assert_eq!((status, code(&body)), (503, "frozen"));
         assert_eq!(shop.available().await, 10);

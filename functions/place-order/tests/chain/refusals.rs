@@ -136,8 +136,16 @@ async fn switch(shop: &Shop, sku: Option<&str>, on_sale: bool) {
     let admin =
         Admin { store: wiring.database, cache: wiring.cache, gate: wiring.gate, clock: holdfast::ports::SystemClock };
     let sku = sku.map(|sku| holdfast::domain::ids::Sku::parse(sku).unwrap());
-    let SwitchResult::Done(buckets) =
-        admin.switch(&shop.activity.id, sku.as_ref(), on_sale, "olivia", "test").await.unwrap()
+    let SwitchResult::Done(buckets) = admin
+        .switch(
+            &shop.activity.id,
+            sku.as_ref(),
+            on_sale,
+            "olivia",
+            &holdfast::domain::reason::Reason::parse("test").unwrap(),
+        )
+        .await
+        .unwrap()
     else {
         unreachable!("the activity is preheated")
     };
