@@ -154,6 +154,7 @@ impl Round {
         let cart = Cart::new(lines).unwrap();
         let wiring = self.stack.backend.wiring.clone();
         let process = PlaceOrder {
+            memory: holdfast::app::stock_memory::StockMemory::default(),
             cache: ActivityCache::new(Faulty { inner: wiring.database.clone(), saboteur: saboteur.clone() }),
             admission: AdmissionControl::new(
                 Faulty { inner: wiring.database.clone(), saboteur: saboteur.clone() },

@@ -62,6 +62,7 @@ pub fn functions(wiring: &Wiring, keys: &Arc<TokenKeys>, clock: Skewed) -> Funct
         counts: LocalCounts::default(),
     });
     let place: Arc<Place> = Arc::new(PlaceOrder {
+        memory: holdfast::app::stock_memory::StockMemory::default(),
         cache,
         admission,
         store: database,

@@ -7,6 +7,7 @@ use holdfast::{
     app::{
         admission::AdmissionControl,
         place_order::{PlaceOrder, Placed, Refusal, Submission},
+        stock_memory::StockMemory,
     },
     domain::{
         cart::Cart,
@@ -48,7 +49,16 @@ struct LineRequest {
 pub fn handler(wiring: Wiring, keys: Arc<TokenKeys>) -> Handler {
     let Wiring { gate, database, queues, cache, degraded_rate, .. } = wiring;
     let admission = AdmissionControl::new(database.clone(), degraded_rate);
-    let use_case = PlaceOrder { cache, admission, store: database, gate, messages: queues, clock: SystemClock, keys };
+    let use_case = PlaceOrder {
+        cache,
+        admission,
+        store: database,
+        gate,
+        messages: queues,
+        clock: SystemClock,
+        keys,
+        memory: StockMemory::default(),
+    };
     Handler { use_case }
 }
 

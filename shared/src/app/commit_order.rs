@@ -100,7 +100,7 @@ where
         short: &[(Sku, Bucket)],
         via: Via,
     ) -> Result<Filled, Fault> {
-        let filling = Filling::new(&self.gate, activity, &order.placement);
+        let filling = Filling::new(&self.gate, activity, &order.placement, &self.memory);
         if via == Via::Gate {
             match filling.after_database_short(&order.parts, short).await {
                 Ok(Filled::NothingWritten(refusal) | Filled::StillHeld { refusal, .. })

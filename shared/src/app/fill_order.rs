@@ -1,8 +1,13 @@
 //! Filling an order that its home bucket cannot: looking at the other buckets, taking parts there, and
 //! undoing them when they do not add up.
 
+use tokio::time::Instant;
+
 use crate::{
-    app::submission::{Refusal, with_home},
+    app::{
+        stock_memory::StockMemory,
+        submission::{Refusal, with_home},
+    },
     domain::{
         activity::Activity,
         buckets::{ACTIONS_MAX, BucketOffer, fill},
@@ -36,16 +41,25 @@ pub struct Filling<'a, G> {
     gate: &'a G,
     activity: &'a Activity,
     placement: &'a Placement,
+    memory: &'a StockMemory,
 }
 
 impl<'a, G: StockGate> Filling<'a, G> {
-    pub const fn new(gate: &'a G, activity: &'a Activity, placement: &'a Placement) -> Self {
-        Self { gate, activity, placement }
+    pub const fn new(gate: &'a G, activity: &'a Activity, placement: &'a Placement, memory: &'a StockMemory) -> Self {
+        Self { gate, activity, placement, memory }
     }
 
     /// The home bucket was short and nothing is written yet: look first, so that "sold out everywhere"
     /// writes nothing. The inner error is what the home script said instead when it was asked again.
-    pub async fn after_short(&self, free_at_home: &[u64]) -> Result<Result<Filled, PlaceAnswer>, Fault> {
+    pub async fn after_short(
+        &self,
+        free_at_home: &[u64],
+        asked_at: Instant,
+    ) -> Result<Result<Filled, PlaceAnswer>, Fault> {
+        self.note(self.placement.home, free_at_home, asked_at);
+        if self.placement.lines.iter().any(|line| self.memory.is_sold_out(self.activity, &line.sku)) {
+            return Ok(Ok(Filled::NothingWritten(Refusal::SoldOut)));
+        }
         let looks = self.look(&[]).await?;
         let home: Vec<u32> = self
             .placement
@@ -65,11 +79,51 @@ impl<'a, G: StockGate> Filling<'a, G> {
 
     /// The home bucket holds so many units per line already, by this call or an earlier one.
     pub async fn with_home(&self, held: &[u32]) -> Result<Filled, Fault> {
+        let units: Vec<_> = self.home_parts(held).into_iter().map(|part| (part.sku, part.units)).collect();
+        self.took(self.placement.home, &units);
         if self.missing(held).is_empty() {
             return Ok(Filled::Parts(self.home_parts(held)));
         }
+        if let Some(filled) = self.try_remembered(held).await {
+            return Ok(filled);
+        }
         let looks = self.look(&[]).await?;
         Ok(self.take_missing(held, looks).await)
+    }
+
+    /// Takes what is missing where this process last saw it, without looking around first. `None` when it is
+    /// not there any more.
+    async fn try_remembered(&self, held: &[u32]) -> Option<Filled> {
+        let missing = self.missing(held);
+        let bucket = self.memory.bucket_with(self.activity, self.placement.home, &missing)?;
+        let asked_at = Instant::now();
+        match self.gate.deduct(self.activity, self.placement, bucket, &missing).await {
+            Ok(Deducted::Done) => {
+                let away = missing.iter().map(|(sku, units)| Part { sku: sku.clone(), bucket, units: *units });
+                self.took(bucket, &missing);
+                Some(Filled::Parts(self.home_parts(held).into_iter().chain(away).collect()))
+            }
+            Ok(Deducted::GivenBack) => Some(Filled::GivenBack),
+            Ok(Deducted::Short(may_hold)) => {
+                for ((sku, _), free) in missing.iter().zip(may_hold) {
+                    self.memory.note(self.activity, sku, bucket, free, asked_at);
+                }
+                None
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    fn note(&self, bucket: Bucket, free: &[u64], asked_at: Instant) {
+        for (line, free) in self.placement.lines.iter().zip(free) {
+            self.memory.note(self.activity, &line.sku, bucket, *free, asked_at);
+        }
+    }
+
+    fn took(&self, bucket: Bucket, units: &[(Sku, u32)]) {
+        for (sku, units) in units {
+            self.memory.took(self.activity, sku, bucket, *units);
+        }
     }
 
     /// The database had too little in some buckets: their parts go, others are looked for.
@@ -131,7 +185,11 @@ impl<'a, G: StockGate> Filling<'a, G> {
         if others.is_empty() {
             return Ok(Looks { seen: Vec::new(), blind: false });
         }
+        let asked_at = Instant::now();
         let seen = self.gate.look(self.activity, self.placement, &others).await?;
+        for look in &seen {
+            self.note(look.bucket, &look.free, asked_at);
+        }
         // A bucket that does not answer, is frozen or lost its keys may have stock all the same.
         let blind = seen.len() < others.len() || seen.iter().any(|look| look.free.is_empty());
         Ok(Looks { seen, blind })
@@ -206,7 +264,7 @@ impl<'a, G: StockGate> Filling<'a, G> {
         for bucket in distinct(plan) {
             let units = units_in(self.placement, &all, bucket);
             match self.gate.deduct(self.activity, self.placement, bucket, &units).await {
-                Ok(Deducted::Done) => {}
+                Ok(Deducted::Done) => self.took(bucket, &units),
                 Ok(Deducted::GivenBack) => return Taken::GivenBack,
                 Ok(Deducted::Limited) => {
                     looks.update(bucket, |look| look.limited = true);

@@ -20,5 +20,6 @@ pub mod reconcile;
 pub mod relay;
 pub mod roll_back;
 pub mod settle_payment;
+pub mod stock_memory;
 mod submission;
 pub mod watch_backlog;

@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 pub use super::submission::{Placed, Refusal, Submission};
 use super::{
     activity_cache::ActivityCache,
     admission::AdmissionControl,
     commit_order::Via,
     fill_order::{Filled, Filling},
+    stock_memory::StockMemory,
     submission::{home_parts, place, refused, tell},
 };
 use crate::{
@@ -37,6 +40,7 @@ pub struct PlaceOrder<D, G, M, C> {
     pub messages: M,
     pub clock: C,
     pub keys: Arc<TokenKeys>,
+    pub memory: StockMemory,
 }
 
 /// One submission on its way.
@@ -128,6 +132,7 @@ where
         submission: &Submission,
         token: &Token,
     ) -> Result<Placed, Fault> {
+        let asked_at = Instant::now();
         let mut answer = match self.ask_gate(&activity, &placement).await {
             Ok(answer) => answer,
             Err(fault) => return self.place_past_gate(&activity, &placement, &fault).await,
@@ -148,12 +153,15 @@ where
         }
         let subject = Subject { activity: &activity, placement: &placement, token_expires_at: token.expires_at };
         match answer {
-            PlaceAnswer::Admitted(_) => {
-                let parts = home_parts(&placement);
-                self.commit(&activity, &placement, parts, Via::Gate).await
+            PlaceAnswer::Admitted(held) => {
+                match Filling::new(&self.gate, &activity, &placement, &self.memory).with_home(&held).await {
+                    Ok(filled) => self.go_on(subject, filled).await,
+                    Err(fault) => self.go_past_gate(&activity, &placement, &fault).await,
+                }
             }
             PlaceAnswer::Short(free) => {
-                match Filling::new(&self.gate, &activity, &placement).after_short(&free).await {
+                let filling = Filling::new(&self.gate, &activity, &placement, &self.memory);
+                match filling.after_short(&free, asked_at).await {
                     Ok(Ok(filled)) => self.go_on(subject, filled).await,
                     Ok(Err(other)) => self.answer(subject, other).await,
                     Err(fault) => self.go_past_gate(&activity, &placement, &fault).await,
@@ -164,7 +172,9 @@ where
     }
 
     async fn ask_gate(&self, activity: &Activity, placement: &Placement) -> Result<PlaceAnswer, Fault> {
-        self.gate.place(PlaceCall { activity, placement, look: false }).await
+        // Where home is known to be short and another bucket to have it, home takes what it has at once.
+        let look = self.memory.is_elsewhere(activity, placement);
+        self.gate.place(PlaceCall { activity, placement, look }).await
     }
 
     /// What the home script said that ends the matter, or hands it to an earlier call's record.
@@ -220,7 +230,7 @@ where
             .iter()
             .map(|line| record.held.iter().find(|(sku, _)| *sku == line.sku).map_or(0, |(_, units)| *units))
             .collect();
-        match Filling::new(&self.gate, activity, &placement).with_home(&held).await {
+        match Filling::new(&self.gate, activity, &placement, &self.memory).with_home(&held).await {
             Ok(filled) => self.go_on(Subject { placement: &placement, ..subject }, filled).await,
             Err(fault) => self.go_past_gate(activity, &placement, &fault).await,
         }

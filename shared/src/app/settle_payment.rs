@@ -4,6 +4,7 @@ use super::{
     activity_cache::ActivityCache,
     end_order::{Ender, ROUNDS_MAX, changes_too_often},
     fill_order::{Filled, Filling},
+    stock_memory::StockMemory,
 };
 use crate::{
     domain::{
@@ -154,7 +155,7 @@ where
     async fn find_parts(&self, activity: &Activity, closed: &Order) -> Result<Option<Vec<Part>>, Fault> {
         let skus: Vec<Sku> = closed.placement.lines.iter().map(|line| line.sku.clone()).collect();
         let stock = self.store.stock(activity, &skus).await?;
-        Ok(match Filling::new(&self.gate, activity, &closed.placement).from_database(&stock) {
+        Ok(match Filling::new(&self.gate, activity, &closed.placement, &StockMemory::default()).from_database(&stock) {
             Filled::Parts(parts) => Some(parts),
             _ => None,
         })

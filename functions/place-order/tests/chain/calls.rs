@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::shop::{Shop, code};
 
 /// Scripts that Redis ran since the last look, by its own count.
-async fn scripts(shop: &Shop) -> u64 {
+pub async fn scripts(shop: &Shop) -> u64 {
     let client = redis::Client::open(shop.backend.redis_config.urls[0].as_str()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let stats: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.unwrap();
@@ -69,6 +69,7 @@ async fn a_refusal_by_the_script_calls_no_database() {
     let reads = shop.backend.dynamodb.control().count("GetItem");
     assert_eq!(database_calls(&shop), reads, "nothing but the activity's own reading");
     assert!(reads <= 1, "{reads}");
-    // limit: one script; sold out: home and a look at the other bucket.
-    assert_eq!(scripts(&shop).await, 1 + 2 * 2);
+    // limit: one script; sold out: home, and a look at the other bucket where nothing is remembered.
+    let asked = scripts(&shop).await;
+    assert!((1 + 2..=1 + 2 * 2).contains(&asked), "{asked}");
 }

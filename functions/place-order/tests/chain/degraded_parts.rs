@@ -108,6 +108,7 @@ async fn redis_failing_while_other_buckets_are_looked_for_is_no_sold_out() {
         let _: () = shop.redis(redis::cmd("HSET").arg("hf:{sale:0}:bucket").arg(SKU).arg("1|0|1|1|1")).await;
         let wiring = shop.backend.another_process();
         let use_case = PlaceOrder {
+            memory: holdfast::app::stock_memory::StockMemory::default(),
             cache: wiring.cache,
             admission: AdmissionControl::new(wiring.database.clone(), UNBOUNDED),
             store: wiring.database,

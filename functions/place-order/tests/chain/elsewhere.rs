@@ -122,6 +122,7 @@ impl Clock for At {
 async fn order_at(shop: &Shop, at: UnixMillis) -> Placed {
     let Wiring { cache, database, gate, queues, degraded_rate, .. } = shop.backend.another_process();
     let use_case = PlaceOrder {
+        memory: holdfast::app::stock_memory::StockMemory::default(),
         cache,
         admission: AdmissionControl::new(database.clone(), degraded_rate),
         store: database,

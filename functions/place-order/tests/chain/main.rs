@@ -10,6 +10,7 @@ mod elsewhere;
 mod failures;
 mod last_unit;
 mod limited;
+mod memory;
 mod refusals;
 mod replays;
 mod shop;
