@@ -146,6 +146,9 @@ pub struct Soak {
     /// The same seed gives the same faults in the same order.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Plays one round only, that of this seed, as a round that failed prints it.
+    #[arg(long)]
+    pub round: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

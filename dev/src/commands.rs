@@ -81,7 +81,7 @@ pub async fn faults(options: Faults) -> Result<bool, StartError> {
 pub async fn soak(options: Soak) -> Result<bool, StartError> {
     let mut interrupted = Interrupted::listen()?;
     let time = Duration::from_secs(options.minutes * 60);
-    let options = soak::Options { time, seed: options.seed, program: std::env::current_exe()? };
+    let options = soak::Options { time, seed: options.seed, round: options.round, program: std::env::current_exe()? };
     tokio::select! {
         soaked = soak::run(&options) => soaked,
         () = interrupted.wait() => Err("interrupted".into()),

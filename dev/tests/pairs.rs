@@ -180,6 +180,7 @@ impl Round {
             buyer: order.buyer.clone(),
             lines: lines.clone(),
             accepted: false,
+            ended: false,
             last: Answer::Open,
             unanswered: 0,
         });

@@ -1,6 +1,6 @@
 //! Invariants 2 and 4: limits, and each take of an order once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Check;
 use crate::stores::snapshot::{Snapshot, StockKey};
@@ -61,25 +61,49 @@ pub(super) fn within_limits(snapshot: &Snapshot) -> Check {
     Check::new("2", "no buyer has more than the limit", numbers, violations)
 }
 
-/// Each take is committed once: one audit row per order and stock item, of exactly the units that the
-/// order took there. And each record stands at the rank that its order has reached, so that a take was
-/// given back only where it had ended.
-pub(super) fn takes_once(snapshot: &Snapshot) -> Check {
-    let mut taken: BTreeMap<(&str, &StockKey), Vec<i64>> = BTreeMap::new();
+/// What the audit trail says of one order and stock item: units of each commit, and of each giving back.
+type Moves<'a> = BTreeMap<(&'a str, &'a StockKey), Vec<i64>>;
+
+fn moves<'a>(snapshot: &'a Snapshot, operations: &[&str]) -> Moves<'a> {
+    let mut moves = Moves::new();
     for (key, rows) in &snapshot.audit {
-        for row in rows.iter().filter(|row| row.operation.as_deref() == Some("order")) {
+        for row in rows.iter().filter(|row| row.operation.as_deref().is_some_and(|of| operations.contains(&of))) {
             let (Some(before), Some(after)) = (row.before, row.after) else { continue };
-            taken.entry((&row.reference, key)).or_default().push(before.available - after.available);
+            moves.entry((&row.reference, key)).or_default().push((before.available - after.available).abs());
         }
     }
+    moves
+}
+
+/// Each take is committed once: one audit row per order, take and stock item, of exactly the units that the
+/// order took there; and each take that ended is given back once. And each record stands at the rank that its
+/// order has reached, so that a take was given back only where it had ended.
+pub(super) fn takes_once(snapshot: &Snapshot) -> Check {
+    let mut taken = moves(snapshot, &["order"]);
+    let mut returned = moves(snapshot, &["cancel", "expiry", "refund"]);
     let mut violations = Vec::new();
-    let mut count = 0;
+    let (mut count, mut back) = (0, 0);
     for (order_no, order) in snapshot.committed() {
-        for (key, units) in &order.parts {
-            count += 1;
+        let keys: BTreeSet<&StockKey> = snapshot.stock.keys().collect();
+        for key in keys {
             let commits = taken.remove(&(order_no.as_str(), key)).unwrap_or_default();
-            if commits != [i64::from(*units)] {
-                violations.push(format!("{order_no} took {units} {} in bucket {}: audited {commits:?}", key.0, key.1));
+            let returns = returned.remove(&(order_no.as_str(), key)).unwrap_or_default();
+            let part = order.parts.get(key).map_or(0, |units| i64::from(*units));
+            let held = if order.is_live() { part } else { 0 };
+            count += commits.len();
+            back += returns.len();
+            let ended = usize::from(order.take) - usize::from(order.is_live());
+            let sums = commits.iter().sum::<i64>() - returns.iter().sum::<i64>() == held;
+            // The last take is in the parts; the one before it only in the trail.
+            let last = part == 0 || commits.last() == Some(&part);
+            if !sums || !last || commits.len() > usize::from(order.take) || returns.len() > ended {
+                violations.push(format!(
+                    "{order_no} ({}, take {}) holds {held} {} in bucket {}: audited {commits:?}, given back {returns:?}",
+                    order.status.as_str(),
+                    order.take,
+                    key.0,
+                    key.1
+                ));
             }
         }
         let whole: BTreeMap<&String, u32> = order.parts.iter().fold(BTreeMap::new(), |mut sum, ((sku, _), units)| {
@@ -90,16 +114,18 @@ pub(super) fn takes_once(snapshot: &Snapshot) -> Check {
             violations.push(format!("{order_no}: its parts are not its lines"));
         }
     }
-    for ((order_no, key), units) in taken {
+    for ((order_no, key), units) in taken.into_iter().chain(returned) {
         violations
-            .push(format!("{} in bucket {}: {units:?} units went to {order_no}, which has no such part", key.0, key.1));
+            .push(format!("{} in bucket {}: {units:?} units moved for {order_no}, which is no order", key.0, key.1));
     }
     let records: Vec<bool> =
         snapshot.gate.iter().flatten().flat_map(|(_, content)| content.records.values().map(|r| r.deducted)).collect();
     let deducted = records.iter().filter(|deducted| **deducted).count();
     let returned = records.len() - deducted;
     violations.extend(ahead(snapshot));
-    let numbers = format!("{count} takes, each committed once; {deducted} records deducted, {returned} given back");
+    let numbers = format!(
+        "{count} takes, each committed once, {back} of them given back once; {deducted} records deducted, {returned} given back"
+    );
     Check::new("4", "each take of an order commits once and is given back once at most", numbers, violations)
 }
 

@@ -26,6 +26,8 @@ pub struct Submission {
     pub lines: BTreeMap<String, u32>,
     /// Whether any reply said that it was accepted.
     pub accepted: bool,
+    /// Whether the order ended since: cancelled, expired or refunded.
+    pub ended: bool,
     pub last: Answer,
     /// Calls without a reply: such a call may still land after a later one was refused without a
     /// trace, so that refusal names no order.
@@ -34,7 +36,9 @@ pub struct Submission {
 
 fn exists_as_told(order: Option<&StoredOrder>, told: &Submission) -> bool {
     order.is_some_and(|order| {
-        order.is_live() && order.lines == told.lines && order.buyer.as_deref() == Some(told.buyer.as_str())
+        order.is_live() != told.ended
+            && order.lines == told.lines
+            && order.buyer.as_deref() == Some(told.buyer.as_str())
     })
 }
 

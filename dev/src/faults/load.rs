@@ -314,6 +314,7 @@ impl Crowd {
             buyer: buyer.to_owned(),
             lines: lines.clone(),
             accepted: false,
+            ended: false,
             last: Answer::Open,
             unanswered: 0,
         });

@@ -45,6 +45,8 @@ const WARM_UP_LIMIT: Duration = Duration::from_mins(5);
 pub struct Options {
     pub time: Duration,
     pub seed: u64,
+    /// The seed of the only round that is played.
+    pub round: Option<u64>,
     pub program: PathBuf,
 }
 
@@ -68,7 +70,7 @@ pub async fn run(options: &Options) -> Result<bool, StartError> {
         rounds += 1;
         stage.open(&setup, &format!("sale-{rounds}")).await;
         stage.start_schedule(Duration::from_secs(1));
-        let seed = rng.u64(..);
+        let seed = options.round.unwrap_or_else(|| rng.u64(..));
         let (outcome, after) = Box::pin(round(stage, &setup, seed, &faults, &serve)).await?;
         stage = after;
         accepted += outcome.saw.get("201").copied().unwrap_or(0);
@@ -83,6 +85,9 @@ pub async fn run(options: &Options) -> Result<bool, StartError> {
             "         memory: {}",
             sample(&stage, &[("serving", serve.id), ("roll-back", roll_back.id)], &mut memory).await?
         );
+        if options.round.is_some() {
+            break;
+        }
     }
     println!(
         "{rounds} rounds in {:.0} s with seed {}: {accepted} orders accepted, {strikes} strikes; {failed} rounds failed",

@@ -90,7 +90,10 @@ pub fn failures(outcome: &Outcome) -> Vec<String> {
         failures.extend(check.violations.iter().map(|violation| format!("  {violation}")));
     }
     if !failures.is_empty() {
-        failures.push(format!("again: make faults ARGS=\"{} --seed {}\"", outcome.name, outcome.seed));
+        failures.push(match outcome.group.as_str() {
+            "soak" => format!("again: make soak ARGS=\"--round {}\"", outcome.seed),
+            _ => format!("again: make faults ARGS=\"{} --seed {}\"", outcome.name, outcome.seed),
+        });
     }
     failures
 }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::checks::{Check, Figures};
+use crate::sale::afterwards::Afterwards;
 use crate::sale::measure::Measured;
 use crate::sale::settle::Settled;
 use crate::sale::shape::Shape;
@@ -75,6 +76,8 @@ pub struct Report {
     pub figures: Figures,
     pub one_home: OneHome,
     pub settled: Settled,
+    /// What became of the orders.
+    pub afterwards: Afterwards,
     /// Calls of the database up to the end of the sale, by operation, refused ones included.
     pub database_calls: BTreeMap<String, u64>,
 }

@@ -54,6 +54,9 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     for (kind, outcome, count) in &measured.outcomes {
         writeln!(out, "  {:<12} {outcome:<32} {count:>8}", kind.name())?;
     }
+    let afterwards: Vec<String> =
+        report.afterwards.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+    writeln!(out, "\n  afterwards, of the accepted orders: {}", afterwards.join(", "))?;
     stock(out, report)?;
     settled(out, report)?;
     checks(out, "Invariants", &report.checks)?;

@@ -35,8 +35,19 @@ struct Entry {
     /// 201 came for it: once at most.
     created: bool,
     accepted: bool,
+    /// Its client was told, or let it happen, that it ended.
+    ended: bool,
     last: Answer,
     unanswered: u32,
+}
+
+/// An order whose client was told that it is accepted.
+#[derive(Clone, Debug)]
+pub struct AcceptedOrder {
+    pub order_no: String,
+    pub buyer: u32,
+    /// In minor units.
+    pub total: u64,
 }
 
 #[derive(Default)]
@@ -80,6 +91,7 @@ impl Book {
             want,
             created: false,
             accepted: false,
+            ended: false,
             last: Answer::Open,
             unanswered: 0,
         });
@@ -145,6 +157,45 @@ impl Book {
         self.lock().buyers.get(&buyer)?.order.clone()
     }
 
+    /// Every order that was accepted and has not ended, in order of the numbers.
+    #[must_use]
+    pub fn accepted_orders(&self) -> Vec<AcceptedOrder> {
+        let inner = self.lock();
+        let accepted = inner.submissions.iter().filter(|(_, entry)| entry.accepted && !entry.ended);
+        let told = |(order_no, entry): (&String, &Entry)| AcceptedOrder {
+            order_no: order_no.clone(),
+            buyer: entry.buyer,
+            total: entry.want.total(),
+        };
+        let mut orders: Vec<AcceptedOrder> = accepted.map(told).collect();
+        orders.sort_unstable_by(|one, other| one.order_no.cmp(&other.order_no));
+        orders
+    }
+
+    /// An order was given up, expired or was refunded: its buyer has nothing of it any more.
+    pub fn ended(&self, order_no: &str) {
+        self.set_ended(order_no, true);
+    }
+
+    /// An order that had expired is paid.
+    pub fn revived(&self, order_no: &str) {
+        self.set_ended(order_no, false);
+    }
+
+    fn set_ended(&self, order_no: &str, ended: bool) {
+        let inner = &mut *self.lock();
+        let Some(entry) = inner.submissions.get_mut(order_no) else { return };
+        entry.ended = ended;
+        let facts = inner.buyers.entry(entry.buyer).or_default();
+        for sku in entry.want.skus() {
+            if ended {
+                facts.holds.remove(sku);
+            } else {
+                facts.holds.insert(sku);
+            }
+        }
+    }
+
     /// How many submissions were accepted.
     #[must_use]
     pub fn accepted(&self) -> usize {
@@ -170,6 +221,7 @@ impl Book {
             buyer: buyer_name(entry.buyer),
             lines: entry.want.lines(),
             accepted: entry.accepted,
+            ended: entry.ended,
             last: entry.last.clone(),
             unanswered: entry.unanswered,
         };

@@ -105,7 +105,7 @@ impl Crowd {
     }
 
     /// A buyer's access token, as the login would give it.
-    fn login(&self, buyer: u32) -> String {
+    pub(super) fn login(&self, buyer: u32) -> String {
         self.authorizer.login(&buyer_name(buyer), &[], jiff::Timestamp::now().as_second())
     }
 

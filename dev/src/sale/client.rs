@@ -28,7 +28,7 @@ pub struct Call {
     pub access_token: Option<String>,
     pub body: Option<String>,
     pub content_type: Option<&'static str>,
-    pub header: Option<(&'static str, &'static str)>,
+    pub header: Option<(&'static str, String)>,
 }
 
 impl Call {
@@ -62,8 +62,8 @@ impl Call {
         if let Some(content_type) = self.content_type {
             request = request.header(CONTENT_TYPE, content_type);
         }
-        if let Some((name, value)) = self.header {
-            request = request.header(name, value);
+        if let Some((name, value)) = &self.header {
+            request = request.header(*name, value);
         }
         request.body(Full::new(Bytes::from(self.body.clone().unwrap_or_default()))).ok()
     }

@@ -26,11 +26,23 @@ pub enum Kind {
     SeeOrder,
     SeeOrders,
     Garbage,
+    Payment,
+    Cancel,
+    Refund,
 }
 
 impl Kind {
-    pub const ALL: [Self; 6] =
-        [Self::Token, Self::Order, Self::SeeActivity, Self::SeeOrder, Self::SeeOrders, Self::Garbage];
+    pub const ALL: [Self; 9] = [
+        Self::Token,
+        Self::Order,
+        Self::SeeActivity,
+        Self::SeeOrder,
+        Self::SeeOrders,
+        Self::Garbage,
+        Self::Payment,
+        Self::Cancel,
+        Self::Refund,
+    ];
 
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -41,6 +53,9 @@ impl Kind {
             Self::SeeOrder => "own order",
             Self::SeeOrders => "own orders",
             Self::Garbage => "garbage",
+            Self::Payment => "payment",
+            Self::Cancel => "cancel",
+            Self::Refund => "refund",
         }
     }
 }

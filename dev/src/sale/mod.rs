@@ -1,5 +1,6 @@
 //! A flash sale against the running stack, over HTTP, and what it proves.
 
+pub mod afterwards;
 pub mod book;
 pub mod buyer;
 pub mod client;
@@ -56,6 +57,9 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
     let began = Instant::now();
     clients.run(play(Arc::clone(&crowd), plan, opens)).await?;
     clients.run(last_units::sell(Arc::clone(&crowd), stack.stores.clone())).await??;
+    let wiring = stack.backend.another_process();
+    let afterwards = clients.run(afterwards::play(Arc::clone(&crowd), wiring, settings.seed)).await??;
+    clients.run(last_units::sell(Arc::clone(&crowd), stack.stores.clone())).await??;
     let measured = crowd.measures.finish();
     let database_calls = stack.database_calls();
     progress.finish().await;
@@ -73,6 +77,7 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
     checks.push(asked(&snapshot, &wanted));
     checks.push(answers(&crowd));
     checks.push(events(stack, &snapshot).await?);
+    checks.push(afterwards.check(&stack.fulfilment.arrived().events, &snapshot));
 
     let small = read(stack, &one_home.activity).await?;
     let small_submissions = one_home.book.submissions();
@@ -95,6 +100,7 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
             checks: small_checks,
         },
         settled,
+        afterwards,
         database_calls,
     })
 }
@@ -182,7 +188,10 @@ fn answers(crowd: &Crowd) -> Check {
 /// Every committed order was told to fulfilment, and nothing lies in a dead-letter queue.
 async fn events(stack: &Stack, snapshot: &Snapshot) -> Result<Check, StartError> {
     let arrived = stack.fulfilment.arrived();
-    let placed = snapshot.committed().map(|(order_no, _)| format!("{order_no}#{}#1", Status::PendingPayment.as_str()));
+    let placed = snapshot.committed().flat_map(|(order_no, order)| {
+        let first = format!("{order_no}#{}#1", Status::PendingPayment.as_str());
+        [first, format!("{order_no}#{}#{}", order.status.as_str(), order.take)]
+    });
     let mut violations: Vec<String> =
         placed.filter(|event| !arrived.events.contains(event)).map(|event| format!("no event {event}")).collect();
     let [roll_back, relay] = stack.dead_letters().await?;
@@ -193,5 +202,5 @@ async fn events(stack: &Stack, snapshot: &Snapshot) -> Result<Check, StartError>
         ));
     }
     let numbers = format!("{} events, {} of them delivered again", arrived.events.len(), arrived.repeated);
-    Ok(Check::new("events", "every order is told to fulfilment", numbers, violations))
+    Ok(Check::new("events", "every order and what became of it is told to fulfilment", numbers, violations))
 }

@@ -21,7 +21,10 @@ const LEAD: Duration = Duration::from_secs(2);
 const PREHEATS_MAX: u32 = 10;
 /// A buyer of whom nothing else is heard.
 const PROBE: u32 = 2_000_000_000;
-const PRICES: [u64; 3] = [49_900, 1_900, 500];
+/// Of one unit of each SKU.
+pub const PRICES: [u64; 3] = [49_900, 1_900, 500];
+/// Time to pay.
+pub const PAYMENT_MINUTES: i64 = 60;
 
 /// An activity to be opened.
 pub struct Opening {
@@ -51,7 +54,7 @@ impl Opening {
             body: json!({
                 "name": "Local sale", "time_zone": "Europe/Berlin", "strategy": settings.strategy,
                 "buckets": buckets, "bucket_rate": settings.bucket_rate, "limit": { "scope": "sku", "max": 1 },
-                "on_cancel": "release", "payment_minutes": 60, "currency": "EUR", "skus": skus,
+                "on_cancel": "release", "payment_minutes": PAYMENT_MINUTES, "currency": "EUR", "skus": skus,
             }),
         }
     }
@@ -75,7 +78,7 @@ impl Crowd {
         body["ends_at"] = json!(time(starts_ms + 4 * 3_600_000)?);
         let create = Call {
             method: Method::PUT,
-            header: Some(("if-none-match", "*")),
+            header: Some(("if-none-match", "*".to_owned())),
             ..Call::post(path.clone(), &operator, body.to_string())
         };
         self.expect(&create, 201).await?;

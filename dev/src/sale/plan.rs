@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::garbage::Garbage;
+use super::opening::PRICES;
 use super::shape::Shape;
 
 /// The SKUs of the sale: the main one and two small ones.
@@ -41,6 +42,13 @@ impl Want {
             Self::Case => &["case"],
             Self::Pin => &["pin"],
         }
+    }
+
+    /// What it costs, in minor units.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        let price = |sku: &&str| SKUS.iter().position(|of| of == sku).map_or(0, |index| PRICES[index]);
+        self.skus().iter().map(|sku| price(sku)).sum()
     }
 
     /// The lines of the order, one unit each.

@@ -51,6 +51,7 @@ pub fn told(order_no: &str, buyer: &str, lines: &[(&str, u32)], last: Answer) ->
         buyer: buyer.to_owned(),
         lines: units(lines),
         accepted: last == Answer::Accepted,
+        ended: false,
         last,
         unanswered: 0,
     }
