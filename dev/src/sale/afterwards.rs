@@ -50,6 +50,9 @@ pub struct Afterwards {
     /// Events of refunds that have to arrive, and no others.
     #[serde(skip)]
     refunds: BTreeSet<String>,
+    /// Expired orders that are still to be paid.
+    #[serde(skip)]
+    late: Vec<AcceptedOrder>,
 }
 
 /// Written by all tasks.
@@ -98,20 +101,33 @@ pub async fn play(crowd: Arc<Crowd>, wiring: Wiring, seed: u64) -> Result<Afterw
     }
     while tasks.join_next().await.is_some() {}
     expire(&wiring, &crowd, &noted, &unpaid).await?;
-    // Every other one is paid all the same, too late.
-    for order in unpaid.iter().step_by(2) {
-        let (status, body) = pay(&crowd, order, "late", "paid").await;
+    // Some are paid all the same, while what they had is still there; others when it is sold again.
+    let late = unpaid.split_off(unpaid.len() / 2);
+    pay_late(&crowd, &noted, &unpaid).await;
+    let afterwards = noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok(Afterwards { late, ..afterwards })
+}
+
+/// Payments of the rest of the expired orders: what came back is sold again by now.
+pub async fn play_on(crowd: Arc<Crowd>, mut afterwards: Afterwards) -> Afterwards {
+    let late = std::mem::take(&mut afterwards.late);
+    let noted = Arc::new(Mutex::new(afterwards));
+    pay_late(&crowd, &noted, &late).await;
+    noted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+async fn pay_late(crowd: &Crowd, noted: &Noted, orders: &[AcceptedOrder]) {
+    for order in orders {
+        let (status, body) = pay(crowd, order, "late", "paid").await;
         match body["outcome"].as_str() {
             Some("paid_late") => {
-                count(&noted, "paid too late, and revived");
+                count(noted, "paid too late, and revived");
                 crowd.book.revived(&order.order_no);
             }
-            Some("refund_due") => due(&noted, order, "late", "paid too late, and paid back"),
+            Some("refund_due") => due(noted, order, "late", "paid too late, and paid back"),
             _ => crowd.book.surprise(|| format!("a late payment of {} was answered {status} {body}", order.order_no)),
         }
     }
-    let afterwards = noted.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok(afterwards)
 }
 
 fn fate(mut roll: u64) -> Fate {

@@ -60,6 +60,7 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
     let wiring = stack.backend.another_process();
     let afterwards = clients.run(afterwards::play(Arc::clone(&crowd), wiring, settings.seed)).await??;
     clients.run(last_units::sell(Arc::clone(&crowd), stack.stores.clone())).await??;
+    let afterwards = clients.run(afterwards::play_on(Arc::clone(&crowd), afterwards)).await?;
     let measured = crowd.measures.finish();
     let database_calls = stack.database_calls();
     progress.finish().await;

@@ -48,7 +48,7 @@ impl Want {
     #[must_use]
     pub fn total(self) -> u64 {
         let price = |sku: &&str| SKUS.iter().position(|of| of == sku).map_or(0, |index| PRICES[index]);
-        self.skus().iter().map(|sku| price(sku)).sum()
+        self.skus().iter().map(price).sum()
     }
 
     /// The lines of the order, one unit each.

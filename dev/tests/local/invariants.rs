@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use dev::checks::{Answer, Figures, figures};
-use dev::stores::snapshot::{GateBucket, StoredOrder};
+use dev::stores::snapshot::{AuditRow, GateBucket, Stock, StoredOrder};
 use dev::stores::state;
 use holdfast::domain::order::Status;
 
@@ -12,7 +12,7 @@ use crate::snapshots::{ALICE, BOB, DEAD, World, mark, record, told, units, world
 type Plant = fn(&mut World);
 
 /// What is planted, the invariants that must find it, and how it is done.
-const PLANTED: [(&str, &[&str], Plant); 27] = [
+const PLANTED: [(&str, &[&str], Plant); 30] = [
     ("oversold: a unit more in an order than was put on sale", &["1", "3"], |w| {
         let taken = w.snapshot.orders.get_mut(ALICE).unwrap();
         *taken.parts.get_mut(&("a".to_owned(), 0)).unwrap() += 30;
@@ -74,6 +74,23 @@ const PLANTED: [(&str, &[&str], Plant); 27] = [
     ("an accepted order that is gone", &["2", "3", "4", "5", "6"], |w| {
         w.snapshot.orders.remove(BOB);
     }),
+    ("cancelled, and nothing came back", &["2", "3", "4", "5", "6"], |w| {
+        w.snapshot.orders.get_mut(BOB).unwrap().status = Status::Cancelled;
+    }),
+    ("given back in the database while the order lives", &["3", "4"], |w| {
+        let item = w.stock("a", 2);
+        let before = *item;
+        *item = Stock { available: before.available + 1, version: before.version + 1, ..before };
+        let (version, after) = (item.version, Some(*item));
+        w.snapshot.audit.get_mut(&("a".to_owned(), 2)).unwrap().push(AuditRow {
+            version,
+            before: Some(before),
+            after,
+            operation: Some("cancel".to_owned()),
+            reference: BOB.to_owned(),
+        });
+    }),
+    ("an order that ended and lives", &["6"], |w| w.told[1].ended = true),
     ("an accepted order with other lines", &["6"], |w| w.told[1].lines = units(&[("b", 1)])),
     ("a refused order that lives", &["6"], |w| {
         w.told[1] = told(BOB, "bob", &[("a", 1)], Answer::Refused("sold_out".to_owned()));

@@ -46,6 +46,7 @@ fn report() -> Report {
         figures: figures(&world.snapshot, &world.told, &std::collections::BTreeSet::new()),
         checks,
         one_home: OneHome { bucket: 3, sold: 8, offered: 8, buyers: 24, checks: Vec::new() },
+        afterwards: dev::sale::afterwards::Afterwards::default(),
         settled: Settled { reconciliations: vec![json!({ "findings": {}, "compared": 3 })], ..Settled::default() },
         database_calls: [("TransactWriteItems".to_owned(), 3)].into(),
     }
