@@ -81,6 +81,17 @@ async fn late_money_takes_a_unit_again_while_there_is_one() {
     shop.agrees_on(1).await;
 }
 
+/// Without Redis only the database's guard refuses: a late payment has to charge it again.
+#[tokio::test]
+async fn late_money_takes_quota_again_in_the_database() {
+    let shop = Shop::open(2, &json!({"strategy": "cas"})).await;
+    let order_no = shop.buy("alice").await;
+    assert_eq!(shop.expire(LATE).await.expired, 1);
+    assert_eq!(shop.pay("p1", &order_no).await, "paid_late");
+    let (status, body) = shop.order("alice").await;
+    assert_eq!((status, &body["code"]), (409, &json!("limit_reached")), "{body}");
+}
+
 #[tokio::test]
 async fn late_money_goes_back_when_the_unit_is_gone() {
     let shop = Shop::open(1, &json!({})).await;
