@@ -134,6 +134,12 @@ where
                 return Ok(self.settle_later(placement, buckets, RollBackReason::ClaimUnknown).await);
             }
         }
+        self.give_back_aborted(activity, placement, buckets).await;
+        Ok(refused(refusal))
+    }
+
+    /// The units of a submission whose tombstone is stored. What is told is final, also where this fails.
+    async fn give_back_aborted(&self, activity: &Activity, placement: &Placement, buckets: &[Bucket]) {
         let buckets = with_home(placement.home, buckets);
         let back = GiveBack {
             order_no: &placement.order_no,
@@ -143,10 +149,8 @@ where
             submission: Some(placement),
         };
         if activity.strategy.uses_gate() && !back.run(&self.gate, activity).await {
-            // The refusal is final all the same: the tombstone is stored.
             let _ = self.settle_later(placement, &buckets, RollBackReason::RestockFailed).await;
         }
-        Ok(refused(refusal))
     }
 
     async fn settle_later(&self, placement: &Placement, buckets: &[Bucket], reason: RollBackReason) -> Placed {
@@ -177,6 +181,10 @@ where
                     tracing::warn!(order_no = %placement.order_no, %bucket, fault = fault.chain(), "part_left_behind");
                 }
             }
+        }
+        if matches!(stored, Stored::Aborted(_)) {
+            // A payment's claim leaves no mark in Redis: this very call may have deducted after it.
+            self.give_back_aborted(activity, placement, touched).await;
         }
         Ok(tell(placement, stored))
     }
