@@ -158,3 +158,29 @@ async fn a_late_payment_takes_the_units_where_they_are() {
     assert_eq!(shop.left().await, (1, 1));
     shop.agree().await;
 }
+
+/// The claim for money of no order leaves no mark in Redis: the submission that comes afterwards deducts there,
+/// and has to give its unit back itself.
+#[tokio::test]
+async fn money_of_no_order_goes_back_and_no_order_comes_afterwards() {
+    let shop = Shop::open(1, &json!({})).await;
+    let token = shop.token("alice");
+    let order_no = shop.number(&token);
+    assert_eq!(outcome(&shop.tell(&order_no, EVENT, "paid").await), "refund_due");
+    for _ in 0..2 {
+        assert_eq!(code(&shop.submit("alice", &token, 1).await), (409, "order_aborted"));
+        assert_eq!(shop.left().await, (1, 1));
+    }
+    shop.order("bob").await;
+    shop.agree().await;
+}
+
+/// Without Redis only the database's guard refuses: a late payment has to charge it again.
+#[tokio::test]
+async fn a_late_payment_takes_quota_again() {
+    let shop = Shop::open(2, &json!({"strategy": "cas"})).await;
+    let order_no = shop.order("alice").await;
+    shop.let_expire().await;
+    assert_eq!(outcome(&shop.tell(&order_no, EVENT, "paid").await), "paid_late");
+    assert_eq!(code(&shop.submit("alice", &shop.token("alice"), 1).await), (409, "limit_reached"));
+}
