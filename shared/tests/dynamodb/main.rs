@@ -7,6 +7,7 @@ mod claims;
 mod commits;
 mod faults;
 mod formats;
+mod life;
 mod listings;
 mod races;
 mod stock;

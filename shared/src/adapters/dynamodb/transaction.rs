@@ -23,7 +23,6 @@ use crate::{
     adapters::aws::Witness,
     domain::{
         FORMAT,
-        buckets::ACTIONS_MAX,
         ids::{Bucket, Sku},
         limit::{Charge, PLACEMENTS_MAX},
         order::{Event, Order, Part},
@@ -33,6 +32,9 @@ use crate::{
 };
 
 const OPERATION: &str = "order transaction";
+/// Most actions of any transaction: the service's own limit. An order is placed with fewer
+/// ([`crate::domain::buckets::ACTIONS_MAX`]), so that what ends the greatest one, its refund included, has room.
+const TRANSACTION_MAX: usize = 100;
 /// Who marks the stock that orders take.
 const OPERATOR: &str = "place-order";
 /// The code of an action that nothing spoke against.
@@ -75,10 +77,10 @@ impl Database {
         changes: Vec<(Action, Change)>,
         patience: Patience,
     ) -> Result<Commit, Fault> {
-        if changes.len() > ACTIONS_MAX {
+        if changes.len() > TRANSACTION_MAX {
             return Err(Fault::not_applied(
                 operation,
-                format!("{} actions are more than {ACTIONS_MAX}", changes.len()),
+                format!("{} actions are more than {TRANSACTION_MAX}", changes.len()),
             ));
         }
         let table = &self.tables.table;
