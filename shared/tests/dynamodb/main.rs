@@ -9,6 +9,8 @@ mod faults;
 mod formats;
 mod life;
 mod listings;
+mod moves;
+mod payments;
 mod races;
 mod stock;
 mod stream;
