@@ -72,14 +72,14 @@ async fn moves_and_orders_at_once_keep_the_sum() {
         })
     });
     let moves: Vec<_> = moves.collect();
-    let (mut sold, mut moved) = (0, 0);
+    let (mut sold, mut added) = (0, 0);
     for task in orders {
         sold += u64::from(task.await.unwrap());
     }
     for task in moves {
-        moved += task.await.unwrap();
+        added += task.await.unwrap();
     }
     let (allotted, available, _) = stock(&world, 0).await;
-    assert_eq!(allotted, 30_u64.strict_add_signed(moved));
+    assert_eq!(allotted, 30_u64.strict_add_signed(added));
     assert_eq!(available + sold, allotted);
 }
