@@ -14,4 +14,4 @@ pub mod sale;
 pub mod size;
 pub mod stack;
 pub mod stores;
-mod wire;
+pub mod wire;

@@ -13,7 +13,7 @@ use holdfast::{
     domain::{
         activity::Activity,
         ids::{ActivityId, Bucket, BuyerId, Sku},
-        lease::{Lease, LockName, LockOwner},
+        lease::{Fence, Lease, LockName, LockOwner},
         order::{Order, Part, Placement, Stored, Take, Tombstone},
         order_no::OrderNo,
         payment::{Payment, RefundDue},
@@ -24,9 +24,9 @@ use holdfast::{
     ports::{
         Acquired, ActivityStore, Admission, AdmissionStore, BucketMark, BucketState, Bypass, ChangeFeed, Changed,
         Claim, Commit, Cursor, Deducted, Ending, Fault, LedgerEntry, Limiting, LockGate, Look, Messages, MoveStore,
-        Moved, OrderEvent, OrderGate, OrderLife, OrderStore, PlaceAnswer, PlaceCall, Preheated, RecordPage,
-        RefundEvent, Restocked, Restored, Revival, RollBack, Saved, Still, StockGate, StockMove, StockStore, SumCheck,
-        Undone,
+        Moved, OrderEvent, OrderGate, OrderLife, OrderStore, PlaceAnswer, PlaceCall, Preheated, ProgressStore,
+        RecordPage, RefundEvent, Restocked, Restored, Revival, RollBack, Saved, Still, StockGate, StockMove,
+        StockStore, SumCheck, Undone,
     },
 };
 
@@ -129,6 +129,12 @@ struck! { OrderLife:
     record_refund(refund: &RefundDue, expired: Option<&Order>) -> Changed;
     refunds(order_no: &OrderNo) -> Vec<RefundDue>;
     due_orders(activity: &Activity, bucket: Bucket, between: (UnixMillis, UnixMillis), after: Option<&Cursor>) -> (Vec<OrderNo>, Option<Cursor>);
+}
+
+struck! { ProgressStore:
+    progress(job: &str) -> Option<Cursor>;
+    take_turn(job: &str) -> (Fence, Option<Cursor>);
+    save_progress(job: &str, fence: Fence, at: Option<&Cursor>, keep_until: Option<UnixMillis>) -> Saved;
 }
 
 struck! { MoveStore:
