@@ -138,12 +138,13 @@ where
         };
         match self.roll_back.run(&message).await? {
             Settled::Live => Ok(None),
-            // The claim found a dead order, or stored the tombstone: what is there now says which.
+            // The claim stored the tombstone, or found an order that came and died meanwhile: that one is
+            // answered by how it ended, which may be this buyer's own cancellation.
             Settled::Restocked | Settled::LeftToReconciliation => {
-                Ok(Some(match self.roll_back.store.order(&asked.order_no).await? {
-                    Some(Stored::Order(order)) => Cancelled::Ended(order.status),
-                    _ => Cancelled::Aborted(asked.order_no.clone()),
-                }))
+                Ok(match self.roll_back.store.order(&asked.order_no).await? {
+                    Some(Stored::Order(_)) => None,
+                    _ => Some(Cancelled::Aborted(asked.order_no.clone())),
+                })
             }
         }
     }

@@ -169,3 +169,146 @@ fn paid(order: &Order) -> Settlement {
         Transition::Refused => Settlement::RefundDue(RefundReason::OrderEnded),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::{
+        activity::{Activity, ActivityDraft},
+        cart::Cart,
+        ids::{BuyerId, Sku},
+        money::Quantity,
+        order::Placement,
+        token::TokenId,
+    };
+
+    /// Per stored state, what follows from *paid*, *failed* and *refunded*. In each, one letter for: amount
+    /// right, then wrong; in each of these the event new, then known; in each of these the order's own
+    /// activity, then another.
+    ///
+    /// `-` nothing, `P` pay, `L` pay late, `G` give up, `R` refund, `N` not paid yet, `p` partial refund; money
+    /// goes back as `M` another amount, `=` already paid, `E` ended, `A` aborted, `U` unknown order.
+    const TABLE: [(Option<Status>, [&str; 3]); 8] = [
+        (None, ["GGGGGGGG", "--------", "--------"]),
+        (Some(Status::Aborted), ["AAAAAAAA", "--------", "--------"]),
+        (Some(Status::PendingPayment), ["PU--MU--", "--------", "N-N-p-p-"]),
+        (Some(Status::Paid), ["=U--MU--", "--------", "R-R-p-p-"]),
+        (Some(Status::Shipped), ["=U--MU--", "--------", "----p-p-"]),
+        (Some(Status::Cancelled), ["EU--MU--", "--------", "----p-p-"]),
+        (Some(Status::Closed), ["LU--MU--", "--------", "----p-p-"]),
+        (Some(Status::Refunded), ["EU--MU--", "--------", "----p-p-"]),
+    ];
+
+    const STATUSES: [PaymentStatus; 3] = [PaymentStatus::Paid, PaymentStatus::Failed, PaymentStatus::Refunded];
+
+    fn placement() -> Placement {
+        let draft: ActivityDraft = serde_json::from_value(json!({
+            "name": "Phones", "starts_at": "2026-11-29T20:00:00Z", "ends_at": "2026-11-29T21:00:00Z",
+            "time_zone": "Europe/Berlin", "strategy": "cas", "buckets": 1,
+            "limit": {"scope": "activity", "max": 2}, "on_cancel": "release", "payment_minutes": 15,
+            "currency": "EUR", "skus": [{"sku": "a", "stock": 10, "price": 250}]
+        }))
+        .unwrap();
+        let activity = Activity::create(ActivityId::parse("sale").unwrap(), draft).unwrap();
+        let cart = Cart::new([(Sku::parse("a").unwrap(), Quantity::new(2).unwrap())]).unwrap();
+        let lines = cart.priced(&activity).unwrap();
+        let buyer = BuyerId::parse("alice").unwrap();
+        let number = OrderNo::derive(&activity.id, &buyer, &TokenId::from_bytes([7; 16]));
+        Placement::admit(&activity, number, buyer, &cart, lines, UnixMillis::new(1_000))
+    }
+
+    fn id(text: &str) -> PaymentId {
+        PaymentId::parse(text).unwrap()
+    }
+
+    fn order(status: Status, payments: &[PaymentId]) -> Order {
+        let order = placement().into_order(Vec::new());
+        Order { status, payments: payments.to_vec(), ..order }
+    }
+
+    fn stored(status: Option<Status>, known: bool) -> Option<Stored> {
+        let payments = if known { vec![id("first"), id("this")] } else { vec![id("first")] };
+        match status? {
+            Status::Aborted => Some(Stored::Aborted(placement().into_tombstone(UnixMillis::new(2_000)))),
+            status => Some(Stored::Order(order(status, &payments))),
+        }
+    }
+
+    fn payment(status: PaymentStatus) -> Payment {
+        let placement = placement();
+        Payment {
+            event_id: id("this"),
+            activity: placement.activity.clone(),
+            order_no: placement.order_no.clone(),
+            status,
+            amount: placement.total(),
+            currency: placement.currency,
+        }
+    }
+
+    fn letter(settlement: Settlement) -> char {
+        match settlement {
+            Settlement::Nothing => '-',
+            Settlement::Pay => 'P',
+            Settlement::PayLate => 'L',
+            Settlement::GiveUp => 'G',
+            Settlement::Refund => 'R',
+            Settlement::NotPaidYet => 'N',
+            Settlement::PartialRefund => 'p',
+            Settlement::RefundDue(reason) => match reason {
+                RefundReason::AmountMismatch => 'M',
+                RefundReason::AlreadyPaid => '=',
+                RefundReason::OrderEnded => 'E',
+                RefundReason::PaidTooLate => 'T',
+                RefundReason::OrderAborted => 'A',
+                RefundReason::UnknownOrder => 'U',
+                RefundReason::Operator => 'O',
+            },
+        }
+    }
+
+    #[test]
+    fn every_state_and_payment() {
+        let wrong_amount = order(Status::Paid, &[]).placement.lines[0].price;
+        let wrong_currency = Currency::parse("USD").unwrap();
+        for (status, rows) in TABLE {
+            for (told, row) in STATUSES.into_iter().zip(rows) {
+                assert_eq!(row.len(), 8, "{status:?} × {told:?}");
+                for (at, expected) in row.chars().enumerate() {
+                    let (wrong, known, other) = (at & 4 != 0, at & 2 != 0, at & 1 != 0);
+                    let mut payment = payment(told);
+                    if other {
+                        payment.activity = ActivityId::parse("other").unwrap();
+                    }
+                    let stored = stored(status, known);
+                    let kinds = if wrong {
+                        vec![
+                            Payment { amount: wrong_amount, ..payment.clone() },
+                            Payment { currency: wrong_currency.clone(), ..payment },
+                        ]
+                    } else {
+                        vec![payment]
+                    };
+                    for payment in kinds {
+                        let found = letter(settle(stored.as_ref(), &payment));
+                        assert_eq!(
+                            found, expected,
+                            "{status:?} × {told:?}, wrong {wrong}, known {known}, other {other}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_expired_order_that_cannot_come_alive_again_gets_its_money_back() {
+        let judge = |order: Order| letter(settle(Some(&Stored::Order(order)), &payment(PaymentStatus::Paid)));
+        let payments: Vec<_> = (0..PAYMENTS_MAX).map(|index| id(&format!("p{index}"))).collect();
+        assert_eq!(judge(order(Status::Closed, &payments[1..])), 'L');
+        assert_eq!(judge(order(Status::Closed, &payments)), 'T');
+        assert_eq!(judge(Order { take: Take::SECOND, ..order(Status::Closed, &[]) }), 'T');
+    }
+}

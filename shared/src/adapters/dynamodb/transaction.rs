@@ -33,6 +33,9 @@ use crate::{
 };
 
 const OPERATION: &str = "order transaction";
+/// Most actions of any transaction: the service's own limit. An order is placed with fewer
+/// ([`ACTIONS_MAX`]), so that what ends the greatest one, its refund included, has room.
+const TRANSACTION_MAX: usize = 100;
 /// Who marks the stock that orders take.
 const OPERATOR: &str = "place-order";
 /// The code of an action that nothing spoke against.
@@ -65,6 +68,7 @@ impl Database {
     /// See [`crate::ports::OrderStore::commit`].
     pub(super) async fn commit_order(&self, order: &Order, limit_max: u32) -> Result<Commit, Fault> {
         let changes = order_changes(order, limit_max).map_err(bad_item(OPERATION))?;
+        bounded(OPERATION, &changes, ACTIONS_MAX)?;
         self.transact(OPERATION, changes, BUYER).await
     }
 
@@ -75,12 +79,7 @@ impl Database {
         changes: Vec<(Action, Change)>,
         patience: Patience,
     ) -> Result<Commit, Fault> {
-        if changes.len() > ACTIONS_MAX {
-            return Err(Fault::not_applied(
-                operation,
-                format!("{} actions are more than {ACTIONS_MAX}", changes.len()),
-            ));
-        }
+        bounded(operation, &changes, TRANSACTION_MAX)?;
         let table = &self.tables.table;
         let pair = |(action, change): (Action, Change)| Ok((action, change.into_action(table)?));
         let pairs = changes.into_iter().map(pair).collect::<Result<Vec<_>, BadItem>>();
@@ -115,6 +114,14 @@ impl Database {
             Effect::Unknown => Err(witness.fault(operation, "an attempt was not answered, and later ones collided")),
         }
     }
+}
+
+/// Refuses what is too much before anything is sent.
+fn bounded(operation: &'static str, changes: &[(Action, Change)], most: usize) -> Result<(), Fault> {
+    if changes.len() <= most {
+        return Ok(());
+    }
+    Err(Fault::not_applied(operation, format!("{} actions are more than {most}", changes.len())))
 }
 
 fn order_changes(order: &Order, limit_max: u32) -> Result<Vec<(Action, Change)>, BadItem> {
