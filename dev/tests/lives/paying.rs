@@ -121,6 +121,22 @@ async fn money_that_is_not_the_orders_goes_back() {
     shop.agree().await;
 }
 
+/// The same payment told in other words, by when its order is past paying: due back once, and answered.
+#[tokio::test]
+async fn a_payment_in_other_words_is_due_back_once() {
+    let shop = Shop::open(1, &json!({})).await;
+    let order_no = shop.order("alice").await;
+    let wrong = shop.tell_with(&order_no, EVENT, "paid", &json!({"amount": 1})).await;
+    assert_eq!(outcome(&wrong), "refund_due");
+    shop.let_expire().await;
+    shop.order("bob").await;
+    let right = shop.tell(&order_no, EVENT, "paid").await;
+    assert_eq!((right.0, outcome(&right)), (200, "refund_due"), "{}", right.1);
+    assert_eq!(shop.refunds(&order_no).await, [(EVENT.to_owned(), R::AmountMismatch)]);
+    assert_eq!(code(&shop.tell(&order_no, "operator-1", "paid").await), (400, "invalid_request"));
+    shop.agree().await;
+}
+
 #[tokio::test]
 async fn a_failed_payment_can_be_tried_again() {
     let shop = Shop::open(4, &json!({})).await;

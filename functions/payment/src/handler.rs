@@ -46,6 +46,9 @@ impl Handler {
         let signed = self.secrets.verify(signature, request.body().as_ref(), SystemClock.now());
         signed.map_err(|_| Problem::new(401, "not_signed", "No valid signature of these bytes and this time."))?;
         let payment: Payment = http::json(request)?;
+        if payment.event_id.is_reserved() {
+            return Err(Problem::invalid("event_id: must not begin with operator-"));
+        }
         let outcome = self.use_case.run(&payment).await.map_err(Problem::fault)?;
         tracing::info!(
             activity = %payment.activity, order_no = %payment.order_no, event = payment.event_id.as_str(),

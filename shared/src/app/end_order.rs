@@ -165,7 +165,7 @@ where
         let quota_kept = request.release_quota.map_or(by_policy, |release| !release);
         let (operator, reason) = (request.operator.as_str().to_owned(), request.reason.as_str().to_owned());
         let (operation, refund) = match event {
-            Event::Refund => (Operation::Refund, operators_refund(order, at)),
+            Event::Refund => (Operation::Refund, Some(operators_refund(order, at))),
             _ => (Operation::Cancel, None),
         };
         let ended_by = Some(EndedBy { operator: operator.clone(), reason, quota_kept });
@@ -174,17 +174,17 @@ where
 }
 
 /// The money of an order that an operator refunds: one of each take.
-fn operators_refund(order: &Order, at: UnixMillis) -> Option<RefundDue> {
+fn operators_refund(order: &Order, at: UnixMillis) -> RefundDue {
     let placement = &order.placement;
-    Some(RefundDue {
+    RefundDue {
         order_no: placement.order_no.clone(),
         activity: placement.activity.clone(),
-        event_id: PaymentId::parse(&format!("operator-{}", order.take.get())).ok()?,
+        event_id: PaymentId::of_operator(order.take),
         amount: placement.total(),
         currency: placement.currency.clone(),
         reason: RefundReason::Operator,
         at,
-    })
+    }
 }
 
 pub(super) fn changes_too_often() -> Fault {

@@ -146,7 +146,12 @@ where
         let due = self.due(payment, RefundReason::PaidTooLate);
         match self.store.record_refund(&due, Some(closed)).await? {
             Changed::Done => Ok(Some(Outcome::RefundDue(due.reason))),
-            Changed::Otherwise => Ok(None),
+            // Recorded already, when it came with other words: or the order changed, and is read again.
+            Changed::Otherwise => {
+                let recorded = self.store.refunds(&due.order_no).await?;
+                let same = recorded.iter().find(|recorded| recorded.event_id == due.event_id);
+                Ok(same.map(|recorded| Outcome::RefundDue(recorded.reason)))
+            }
             Changed::Busy => Err(Fault::not_applied("record a refund", "conflicts outlasted the retries")),
         }
     }

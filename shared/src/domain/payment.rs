@@ -13,6 +13,8 @@ use super::{
 
 /// Longest id of a payment event, in bytes.
 pub const PAYMENT_ID_MAX_BYTES: usize = 128;
+/// How the names begin that are for operators' refunds.
+const OPERATORS: &str = "operator-";
 /// Most payments that an order remembers. Whatever comes for it afterwards is to be paid back.
 pub const PAYMENTS_MAX: usize = 20;
 
@@ -31,6 +33,18 @@ impl PaymentId {
         } else {
             Err(Invalid::new("event_id", "must be 1 to 128 visible ASCII characters"))
         }
+    }
+
+    /// The name of the money that an operator gives back, of one of the order's takes.
+    #[must_use]
+    pub fn of_operator(take: Take) -> Self {
+        Self(format!("{OPERATORS}{}", take.get()))
+    }
+
+    /// Whether no provider may use it.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        self.0.starts_with(OPERATORS)
     }
 
     #[must_use]
@@ -149,8 +163,8 @@ pub fn settle(stored: Option<&Stored>, payment: &Payment) -> Settlement {
         PaymentStatus::Paid if other_amount => S::RefundDue(RefundReason::AmountMismatch),
         PaymentStatus::Paid => paid(order),
         PaymentStatus::Refunded if other_activity => S::Nothing,
-        PaymentStatus::Refunded if other_amount => S::PartialRefund,
         PaymentStatus::Refunded => match next(Some(order.status), Event::Refund) {
+            Transition::To(..) if other_amount => S::PartialRefund,
             Transition::To(..) => S::Refund,
             Transition::Refused if order.status == Status::PendingPayment => S::NotPaidYet,
             Transition::Refused | Transition::Already => S::Nothing,
@@ -193,12 +207,12 @@ mod tests {
     const TABLE: [(Option<Status>, [&str; 3]); 8] = [
         (None, ["GGGGGGGG", "--------", "--------"]),
         (Some(Status::Aborted), ["AAAAAAAA", "--------", "--------"]),
-        (Some(Status::PendingPayment), ["PU--MU--", "--------", "N-N-p-p-"]),
+        (Some(Status::PendingPayment), ["PU--MU--", "--------", "N-N-N-N-"]),
         (Some(Status::Paid), ["=U--MU--", "--------", "R-R-p-p-"]),
-        (Some(Status::Shipped), ["=U--MU--", "--------", "----p-p-"]),
-        (Some(Status::Cancelled), ["EU--MU--", "--------", "----p-p-"]),
-        (Some(Status::Closed), ["LU--MU--", "--------", "----p-p-"]),
-        (Some(Status::Refunded), ["EU--MU--", "--------", "----p-p-"]),
+        (Some(Status::Shipped), ["=U--MU--", "--------", "--------"]),
+        (Some(Status::Cancelled), ["EU--MU--", "--------", "--------"]),
+        (Some(Status::Closed), ["LU--MU--", "--------", "--------"]),
+        (Some(Status::Refunded), ["EU--MU--", "--------", "--------"]),
     ];
 
     const STATUSES: [PaymentStatus; 3] = [PaymentStatus::Paid, PaymentStatus::Failed, PaymentStatus::Refunded];
