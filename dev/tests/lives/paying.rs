@@ -137,6 +137,22 @@ async fn a_payment_in_other_words_is_due_back_once() {
     shop.agree().await;
 }
 
+/// Money that went back does not pay, though what the order had comes back on sale.
+#[tokio::test]
+async fn a_payment_that_went_back_pays_nothing_later() {
+    let shop = Shop::open(1, &json!({})).await;
+    let order_no = shop.order("alice").await;
+    shop.let_expire().await;
+    let bobs = shop.order("bob").await;
+    assert_eq!(outcome(&shop.tell(&order_no, EVENT, "paid").await), "refund_due");
+    assert_eq!(shop.cancel("bob", &bobs, &json!({})).await.0, 200);
+    assert_eq!(shop.left().await, (1, 1));
+    assert_eq!(outcome(&shop.tell(&order_no, EVENT, "paid").await), "no_effect");
+    assert_eq!((shop.status(&order_no).await, shop.left().await), ("CLOSED", (1, 1)));
+    assert_eq!(outcome(&shop.tell(&order_no, "another", "paid").await), "paid_late");
+    shop.agree().await;
+}
+
 #[tokio::test]
 async fn a_failed_payment_can_be_tried_again() {
     let shop = Shop::open(4, &json!({})).await;
