@@ -8,6 +8,9 @@ use tokio::time::Instant;
 
 use crate::shop::{Shop, code};
 
+/// Most tries of what collides with others.
+const TRIES_MAX: u32 = 500;
+
 #[tokio::test]
 async fn stock_is_added_and_taken_while_orders_come_and_never_below_what_is_sold() {
     let shop = Shop::open(4, &json!({})).await;
@@ -51,14 +54,20 @@ async fn adjustments_and_orders_at_once() {
         let shop = std::sync::Arc::clone(&shop);
         tasks.spawn(async move {
             let delta = if n % 2 == 0 { 3 } else { -2 };
-            while shop.adjust(delta, &format!("key-{n}")).await.0 != 200 {}
+            let mut tries = 0..TRIES_MAX;
+            while shop.adjust(delta, &format!("key-{n}")).await.0 != 200 {
+                assert!(tries.next().is_some());
+            }
         });
     }
     for n in 0..30 {
         let shop = std::sync::Arc::clone(&shop);
         tasks.spawn(async move {
             let (buyer, token) = (format!("buyer-{n}"), shop.token(&format!("buyer-{n}")));
-            while matches!(shop.submit(&buyer, &token, 1).await.0, 429 | 503) {}
+            let mut tries = 0..TRIES_MAX;
+            while matches!(shop.submit(&buyer, &token, 1).await.0, 429 | 503) {
+                assert!(tries.next().is_some());
+            }
         });
     }
     while let Some(ended) = tasks.join_next().await {

@@ -9,6 +9,8 @@ use crate::shop::{AFTERWARDS, Shared, Shop};
 
 /// Orders per pair; as many as `HOLDFAST_RACES` says.
 const ORDERS: usize = 20;
+/// Most tries of what collides with others.
+const TRIES_MAX: u32 = 500;
 /// Most orders under way at once.
 const PARALLEL: usize = 16;
 
@@ -62,7 +64,7 @@ const PAIRS: [(Begin, Act, Act); 21] = {
 
 /// Acts until the answer is final, as each of them would.
 async fn act(shop: &Shop, act: Act, buyer: &str, order_no: &str) {
-    loop {
+    for _ in 0..TRIES_MAX {
         let (status, body) = match act {
             Act::Cancel => shop.cancel(buyer, order_no, &json!({})).await,
             Act::OperatorCancel => shop.operate("cancel", order_no, &json!({"reason": "x"})).await,
@@ -77,6 +79,7 @@ async fn act(shop: &Shop, act: Act, buyer: &str, order_no: &str) {
             return;
         }
     }
+    unreachable!("{act:?} {order_no} is answered 503 for ever");
 }
 
 /// Money that came and was not told to have gone back is on a paid order, exactly once.
@@ -105,7 +108,7 @@ async fn race(pair: (Begin, Act, Act), orders: usize) {
     for index in 0..orders {
         let buyer = format!("buyer-{index}");
         let token = shop.token(&buyer);
-        while shop.submit(&buyer, &token, 1).await.0 == 429 {}
+        shop.submit_patiently(&buyer, &token).await;
         let order_no = shop.number(&token);
         if from == Begin::Paid {
             act(&shop, Act::Pay, &buyer, &order_no).await;

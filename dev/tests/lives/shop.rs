@@ -80,6 +80,15 @@ impl Shop {
         self.call(&self.functions.place_order, call.json(&body)).await
     }
 
+    /// An order of one unit, again while its bucket has taken its orders for this second.
+    pub async fn submit_patiently(&self, buyer: &str, token: &str) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.submit(buyer, token, 1).await.0 != 201 {
+            assert!(Instant::now() < deadline);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// An order of one unit; its number.
     pub async fn order(&self, buyer: &str) -> String {
         let (status, body) = self.submit(buyer, &self.token(buyer), 1).await;
