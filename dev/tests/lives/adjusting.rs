@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast::ports::{MoveStore as _, OrderLife as _};
+use holdfast::ports::{Clock as _, MoveStore as _, OrderLife as _, SystemClock};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -109,8 +109,11 @@ async fn the_orders_that_are_due_are_listed_by_their_deadline() {
     let mut orders = Vec::new();
     for n in 0..4 {
         let order = shop.committed(&shop.order(&format!("b{n}")).await).await;
+        // The next one has another deadline.
+        while SystemClock.now() <= order.placement.created_at {
+            tokio::task::yield_now().await;
+        }
         orders.push((order.placement.pay_before, order.placement.order_no));
-        tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let database = &shop.backend.wiring.database;
     let bucket = shop.activity.buckets.all().next().unwrap();

@@ -3,7 +3,7 @@
 use holdfast::{
     adapters::{dynamodb::Database, redis::Gate, sqs::Queues},
     app::end_order::{OperateOrder, OperatorEnded, OperatorRequest},
-    domain::{money::Money, reason::Reason},
+    domain::{ids::BuyerId, money::Money, reason::Reason},
     lambda::{
         http::{self, Role},
         problem::Problem,
@@ -34,35 +34,28 @@ struct RefundRequest {
 
 impl Orders {
     pub async fn cancel(&self, request: &Request) -> Result<Response<Body>, Problem> {
-        let read = |request: &Request| {
-            let CancelRequest { reason, release_quota } = http::json(request)?;
-            Ok((reason, release_quota))
-        };
-        let asked = asked(request, read)?;
+        let operator = http::caller_in_role(request, Role::Operator)?;
+        let CancelRequest { reason, release_quota } = http::json(request)?;
+        let asked = asked(request, operator, &reason, release_quota)?;
         respond("cancel", &asked, self.0.cancel(&asked).await.map_err(Problem::fault)?)
     }
 
     pub async fn refund(&self, request: &Request) -> Result<Response<Body>, Problem> {
-        let mut whole = None;
-        let read = |request: &Request| {
-            let RefundRequest { reason, release_quota, amount } = http::json(request)?;
-            whole = amount;
-            Ok((reason, release_quota))
-        };
-        let asked = asked(request, read)?;
-        respond("refund", &asked, self.0.refund(&asked, whole).await.map_err(Problem::fault)?)
+        let operator = http::caller_in_role(request, Role::Operator)?;
+        let RefundRequest { reason, release_quota, amount } = http::json(request)?;
+        let asked = asked(request, operator, &reason, release_quota)?;
+        respond("refund", &asked, self.0.refund(&asked, amount).await.map_err(Problem::fault)?)
     }
 }
 
-/// The role first, then the body.
 fn asked(
     request: &Request,
-    read: impl FnOnce(&Request) -> Result<(String, Option<bool>), Problem>,
+    operator: BuyerId,
+    reason: &str,
+    release_quota: Option<bool>,
 ) -> Result<OperatorRequest, Problem> {
-    let operator = http::caller_in_role(request, Role::Operator)?;
     let (activity, order_no) = (http::activity(request)?, http::order_no(request)?);
-    let (reason, release_quota) = read(request)?;
-    Ok(OperatorRequest { activity, order_no, operator, reason: Reason::parse(&reason)?, release_quota })
+    Ok(OperatorRequest { activity, order_no, operator, reason: Reason::parse(reason)?, release_quota })
 }
 
 fn respond(action: &str, asked: &OperatorRequest, ended: OperatorEnded) -> Result<Response<Body>, Problem> {

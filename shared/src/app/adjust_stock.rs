@@ -1,4 +1,4 @@
-//! More or less stock while the sale runs. See docs/protocol.md, "Adjust and move".
+//! More or less stock while the sale runs. See docs/protocol.md, "Adjust, and end".
 
 use std::cmp::Reverse;
 

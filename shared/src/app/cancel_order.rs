@@ -16,9 +16,7 @@ use crate::{
         stock::Operation,
         token::TokenKeys,
     },
-    ports::{
-        ActivityStore, Clock, Ending, Fault, Messages, OrderLife, OrderStore, RollBack, RollBackReason, StockGate,
-    },
+    ports::{ActivityStore, Clock, Fault, Messages, OrderLife, OrderStore, RollBack, RollBackReason, StockGate},
 };
 
 /// Who marks the stock that comes back.
@@ -103,17 +101,9 @@ where
         let RollBackOrder { store, gate, clock, .. } = &self.roll_back;
         let ender = Ender { store, gate, messages: &self.messages };
         match next(Some(order.status), Event::Cancel) {
-            Transition::To(status, _) => {
-                let ending = Ending {
-                    event: Event::Cancel,
-                    at: clock.now(),
-                    keep_quota: Order { status, ..order.clone() }.keeps_quota(activity.on_cancel),
-                    operation: Operation::Cancel,
-                    actor: ACTOR.to_owned(),
-                    ended_by: None,
-                    refund: None,
-                };
-                let dead = ender.end(activity, &order, &ending).await?;
+            Transition::To(..) => {
+                let how = (Event::Cancel, Operation::Cancel, ACTOR);
+                let dead = ender.end_by_policy(activity, &order, how, clock.now()).await?;
                 Ok(dead.map(|order| Cancelled::Order(Box::new(order))))
             }
             Transition::Already => {

@@ -2,7 +2,7 @@
 //! told, a message where the outcome is unknown. See docs/protocol.md, "Place", 4 and 5.
 
 use super::{
-    fill_order::{Filled, Filling},
+    fill_order::{Filled, Filling, fill_from_database},
     give_back::{GiveBack, ask_to_settle},
     place_order::{PlaceOrder, Placed, Refusal},
     submission::{refused, tell, with_home},
@@ -114,7 +114,8 @@ where
         }
         let skus: Vec<Sku> = order.placement.lines.iter().map(|line| line.sku.clone()).collect();
         let stock = self.store.stock(activity, &skus).await?;
-        Ok(filling.from_database(&stock))
+        Ok(fill_from_database(activity, &order.placement, &stock)
+            .map_or(Filled::NothingWritten(Refusal::SoldOut), Filled::Parts))
     }
 
     /// Gives a submission up: the claim first, and only when it is stored is the refusal told.

@@ -1,7 +1,7 @@
 //! Ending a committed order: the database first, Redis second. See docs/protocol.md, "Cancel, expire,
 //! refund, pay late".
 
-use super::give_back::give_back_order;
+use super::give_back::{GiveBack, ask_to_settle};
 use crate::{
     domain::{
         activity::Activity,
@@ -14,7 +14,7 @@ use crate::{
         stock::Operation,
         time::UnixMillis,
     },
-    ports::{ActivityStore, Changed, Clock, Ending, Fault, Messages, OrderLife, OrderStore, StockGate},
+    ports::{ActivityStore, Changed, Clock, Ending, Fault, Messages, OrderLife, OrderStore, RollBackReason, StockGate},
 };
 
 /// How often an order is read again when it changed while it was ended.
@@ -45,11 +45,41 @@ impl<D: OrderLife, G: StockGate, M: Messages> Ender<'_, D, G, M> {
         Ok(Some(dead))
     }
 
-    /// Units of an order that is dead. Again, when an earlier call may have died before it: each take goes
-    /// back once.
-    pub async fn give_back(&self, activity: &Activity, dead: &Order) {
-        give_back_order(self.gate, self.messages, activity, dead).await;
+    /// The same as the system does it, with the quota as the activity's policy says.
+    pub async fn end_by_policy(
+        &self,
+        activity: &Activity,
+        order: &Order,
+        (event, operation, actor): (Event, Operation, &str),
+        at: UnixMillis,
+    ) -> Result<Option<Order>, Fault> {
+        let Transition::To(to, _) = next(Some(order.status), event) else { return Ok(None) };
+        let keep_quota = keeps_by_policy(activity, order, to);
+        let actor = actor.to_owned();
+        let ending = Ending { event, at, keep_quota, operation, actor, ended_by: None, refund: None };
+        self.end(activity, order, &ending).await
     }
+
+    /// Units of an order that is dead, to wherever Redis holds some, and a message where that fails. Again, when
+    /// an earlier call may have died before it: each take goes back once.
+    pub async fn give_back(&self, activity: &Activity, dead: &Order) {
+        let buckets = dead.buckets();
+        let back = GiveBack {
+            order_no: &dead.placement.order_no,
+            buckets: &buckets,
+            take: dead.take,
+            keep_mark: dead.keeps_quota(activity.on_cancel),
+            submission: Some(&dead.placement),
+        };
+        if activity.strategy.uses_gate() && !back.run(self.gate, activity).await {
+            ask_to_settle(self.messages, &dead.placement, &buckets, RollBackReason::RestockFailed, 0).await;
+        }
+    }
+}
+
+/// Whether the quota of an order that ends so stays used, if nobody says otherwise.
+fn keeps_by_policy(activity: &Activity, order: &Order, to: Status) -> bool {
+    Order { status: to, ..order.clone() }.keeps_quota(activity.on_cancel)
 }
 
 /// What an operator asks for.
@@ -161,8 +191,7 @@ where
         (event, to): (Event, Status),
     ) -> Ending {
         let at = self.clock.now();
-        let by_policy = Order { status: to, ..order.clone() }.keeps_quota(activity.on_cancel);
-        let quota_kept = request.release_quota.map_or(by_policy, |release| !release);
+        let quota_kept = request.release_quota.map_or(keeps_by_policy(activity, order, to), |release| !release);
         let (operator, reason) = (request.operator.as_str().to_owned(), request.reason.as_str().to_owned());
         let (operation, refund) = match event {
             Event::Refund => (Operation::Refund, Some(operators_refund(order, at))),

@@ -15,15 +15,15 @@ use crate::{
         stock::Operation,
         time::UnixMillis,
     },
-    ports::{ActivityStore, Clock, Cursor, Ending, Fault, Messages, OrderLife, OrderStore, ProgressStore, StockGate},
+    ports::{ActivityStore, Clock, Cursor, Fault, Messages, OrderLife, OrderStore, ProgressStore, StockGate},
 };
 
 /// Deadlines that are looked at again by the next run, in milliseconds: the index may lag behind.
 pub const OVERLAP_MS: i64 = 300_000;
 /// Buckets of an activity under way at once. One bucket's orders go one by one: they change the same stock.
 const PARALLEL: usize = 8;
-/// How long after the last deadline an activity is still looked at, in milliseconds.
-pub const AFTERWARDS_MS: i64 = 86_400_000;
+/// How long a bucket's place is kept when nothing expires any more, in milliseconds.
+const PROGRESS_LIFE_MS: i64 = 86_400_000;
 /// Who marks the stock that comes back.
 const ACTOR: &str = "expire-orders";
 
@@ -82,7 +82,7 @@ where
 
     fn concerns(&self, activity: &Activity) -> bool {
         let now = self.clock.now();
-        activity.ready && now >= activity.window.starts_at && now < activity.last_deadline().plus_ms(AFTERWARDS_MS)
+        activity.ready && now >= activity.window.starts_at && now < activity.expiry_ends_at()
     }
 
     async fn bucket(&self, activity: &Activity, bucket: Bucket, deadline: Instant) -> ExpiryReport {
@@ -141,7 +141,7 @@ where
             }
         }
         if settled > from {
-            let keep_until = activity.last_deadline().plus_ms(2 * AFTERWARDS_MS);
+            let keep_until = activity.expiry_ends_at().plus_ms(PROGRESS_LIFE_MS);
             // Of no turn: two runs at once may set it back, and then something is looked at twice.
             let at = Cursor(settled.to_string());
             let _ = self.store.save_progress(&job, Fence::NONE, Some(&at), Some(keep_until)).await?;
@@ -151,18 +151,9 @@ where
 
     /// Answers whether it was this call. The write itself checks the status and the deadline again.
     async fn expire(&self, activity: &Activity, order: &Order, now: UnixMillis) -> Result<bool, Fault> {
-        let ending = Ending {
-            event: Event::Expire,
-            at: now,
-            keep_quota: Order { status: Status::Closed, ..order.clone() }.keeps_quota(activity.on_cancel),
-            operation: Operation::Expiry,
-            actor: ACTOR.to_owned(),
-            ended_by: None,
-            refund: None,
-        };
         let ender = Ender { store: &self.store, gate: &self.gate, messages: &self.messages };
         // Otherwise it was paid or cancelled at the last moment.
-        Ok(ender.end(activity, order, &ending).await?.is_some())
+        Ok(ender.end_by_policy(activity, order, (Event::Expire, Operation::Expiry, ACTOR), now).await?.is_some())
     }
 }
 

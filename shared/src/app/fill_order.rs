@@ -153,31 +153,6 @@ impl<'a, G: StockGate> Filling<'a, G> {
         Ok(self.take(kept, missing, looks).await)
     }
 
-    /// Parts from what the database shows as available; nothing is taken yet.
-    pub fn from_database(&self, stock: &[StockItem]) -> Filled {
-        let offers: Vec<BucketOffer> = self
-            .activity
-            .buckets
-            .all()
-            .map(|bucket| BucketOffer {
-                bucket,
-                available: stock
-                    .iter()
-                    .filter(|item| item.bucket == bucket && item.on_sale)
-                    .map(|item| (item.sku.clone(), item.available))
-                    .collect(),
-                has_record: false,
-            })
-            .collect();
-        let missing: Vec<(Sku, u32)> =
-            self.placement.lines.iter().map(|line| (line.sku.clone(), line.quantity.get())).collect();
-        fill(&missing, &offers, self.parts_max()).map_or(Filled::NothingWritten(Refusal::SoldOut), Filled::Parts)
-    }
-
-    fn parts_max(&self) -> usize {
-        ACTIONS_MAX.saturating_sub(1 + self.placement.charges.len())
-    }
-
     async fn look(&self, except: &[Bucket]) -> Result<Looks, Fault> {
         let home = self.placement.home;
         let others: Vec<Bucket> =
@@ -220,7 +195,7 @@ impl<'a, G: StockGate> Filling<'a, G> {
         let usable = looks.seen.iter().filter(|look| !look.limited || look.record.is_some());
         let offers: Vec<BucketOffer> = usable.map(|look| self.offer(look)).collect();
         // The home parts take actions too: one per line at most.
-        fill(missing, &offers, self.parts_max().saturating_sub(self.placement.lines.len()))
+        fill(missing, &offers, parts_max(self.placement).saturating_sub(self.placement.lines.len()))
     }
 
     fn offer(&self, look: &Look) -> BucketOffer {
@@ -318,6 +293,31 @@ impl<'a, G: StockGate> Filling<'a, G> {
         }
         Filled::NothingWritten(refusal)
     }
+}
+
+/// Parts for a whole order from what the database shows as available; nothing is taken yet. `None` when that
+/// is too little.
+pub(super) fn fill_from_database(activity: &Activity, placement: &Placement, stock: &[StockItem]) -> Option<Vec<Part>> {
+    let offers: Vec<BucketOffer> = activity
+        .buckets
+        .all()
+        .map(|bucket| BucketOffer {
+            bucket,
+            available: stock
+                .iter()
+                .filter(|item| item.bucket == bucket && item.on_sale)
+                .map(|item| (item.sku.clone(), item.available))
+                .collect(),
+            has_record: false,
+        })
+        .collect();
+    let missing: Vec<(Sku, u32)> = placement.lines.iter().map(|line| (line.sku.clone(), line.quantity.get())).collect();
+    fill(&missing, &offers, parts_max(placement))
+}
+
+/// Stock items that fit into the order transaction beside the order and its guards.
+fn parts_max(placement: &Placement) -> usize {
+    ACTIONS_MAX.saturating_sub(1 + placement.charges.len())
 }
 
 /// What is known of the other buckets.

@@ -6,7 +6,7 @@ use crate::{
         FORMAT,
         activity::Activity,
         ids::Bucket,
-        order::{Order, Placement, Take},
+        order::{Placement, Take},
         order_no::OrderNo,
     },
     ports::{Messages, Restocked, RollBack, RollBackReason, StockGate},
@@ -43,29 +43,6 @@ impl GiveBack<'_> {
             }
         }
         all
-    }
-}
-
-/// A dead order's units, to wherever it held some; and a message where that fails.
-pub(super) async fn give_back_order<G: StockGate, M: Messages>(
-    gate: &G,
-    messages: &M,
-    activity: &Activity,
-    dead: &Order,
-) {
-    if !activity.strategy.uses_gate() {
-        return;
-    }
-    let buckets = dead.buckets();
-    let back = GiveBack {
-        order_no: &dead.placement.order_no,
-        buckets: &buckets,
-        take: dead.take,
-        keep_mark: dead.keeps_quota(activity.on_cancel),
-        submission: Some(&dead.placement),
-    };
-    if !back.run(gate, activity).await {
-        ask_to_settle(messages, &dead.placement, &buckets, RollBackReason::RestockFailed, 0).await;
     }
 }
 

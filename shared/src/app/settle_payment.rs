@@ -3,20 +3,18 @@
 use super::{
     activity_cache::ActivityCache,
     end_order::{Ender, ROUNDS_MAX, changes_too_often},
-    fill_order::{Filled, Filling},
-    stock_memory::StockMemory,
+    fill_order::fill_from_database,
 };
 use crate::{
     domain::{
         activity::Activity,
         ids::{Bucket, Sku},
-        order::{Event, Order, Part, Status, Stored, Take, Tombstone},
+        order::{Event, Order, Part, Stored, Take, Tombstone},
         payment::{Payment, RefundDue, RefundReason, Settlement, settle},
         stock::Operation,
     },
     ports::{
-        ActivityStore, Changed, Clock, Commit, Ending, Fault, Messages, OrderLife, OrderStore, Revival, StockGate,
-        StockStore,
+        ActivityStore, Changed, Clock, Commit, Fault, Messages, OrderLife, OrderStore, Revival, StockGate, StockStore,
     },
 };
 
@@ -160,10 +158,7 @@ where
     async fn find_parts(&self, activity: &Activity, closed: &Order) -> Result<Option<Vec<Part>>, Fault> {
         let skus: Vec<Sku> = closed.placement.lines.iter().map(|line| line.sku.clone()).collect();
         let stock = self.store.stock(activity, &skus).await?;
-        Ok(match Filling::new(&self.gate, activity, &closed.placement, &StockMemory::default()).from_database(&stock) {
-            Filled::Parts(parts) => Some(parts),
-            _ => None,
-        })
+        Ok(fill_from_database(activity, &closed.placement, &stock))
     }
 
     /// The second take in Redis, in every bucket of either take. What fails, reconciliation restores.
@@ -186,16 +181,8 @@ where
     async fn refund(&self, order: &Order) -> Result<Option<Outcome>, Fault> {
         let activity = self.cache.get(&order.placement.activity).await?;
         let activity = activity.ok_or_else(|| Fault::not_applied("refund an order", "its activity is gone"))?;
-        let ending = Ending {
-            event: Event::Refund,
-            at: self.clock.now(),
-            keep_quota: Order { status: Status::Refunded, ..order.clone() }.keeps_quota(activity.on_cancel),
-            operation: Operation::Refund,
-            actor: ACTOR.to_owned(),
-            ended_by: None,
-            refund: None,
-        };
         let ender = Ender { store: &self.store, gate: &self.gate, messages: &self.messages };
-        Ok(ender.end(&activity, order, &ending).await?.map(|_| Outcome::Refunded))
+        let how = (Event::Refund, Operation::Refund, ACTOR);
+        Ok(ender.end_by_policy(&activity, order, how, self.clock.now()).await?.map(|_| Outcome::Refunded))
     }
 }

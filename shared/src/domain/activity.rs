@@ -221,6 +221,12 @@ impl Activity {
         self.window.ends_at.plus_ms(i64::from(self.payment_minutes) * 60_000)
     }
 
+    /// Until when orders may expire: a day past the last deadline, for runs that were late.
+    #[must_use]
+    pub fn expiry_ends_at(&self) -> UnixMillis {
+        self.last_deadline().plus_ms(DAY_MS)
+    }
+
     /// Until when stock keys must live: a day past the end, for late retries and repairs.
     #[must_use]
     pub fn stock_keys_expire_at(&self) -> UnixMillis {

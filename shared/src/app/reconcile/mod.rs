@@ -26,7 +26,6 @@ pub use self::{
     state::{FULL_EVERY_MS, JobState, OVERLAP_MS, Pass, PassEnded, PassKind},
 };
 use crate::{
-    app::expire_orders::AFTERWARDS_MS as DEADLINE_GRACE_MS,
     app::lease::{Locked, Locking},
     domain::{
         activity::Activity,
@@ -200,7 +199,7 @@ where
     /// missing.
     async fn archive(&self, activity: &Activity, report: &mut Report) {
         // As long as orders expire, their units come back.
-        let last_change = activity.stock_keys_expire_at().max(activity.last_deadline().plus_ms(DEADLINE_GRACE_MS));
+        let last_change = activity.stock_keys_expire_at().max(activity.expiry_ends_at());
         let over = last_change.plus_ms(STREAM_LIFE_MS);
         if self.clock.now() < over {
             return;
