@@ -35,4 +35,5 @@ pub struct Functions {
     pub relay: StreamFunction,
     pub reconcile: ScheduledFunction,
     pub expire_orders: ScheduledFunction,
+    pub rebalance_stock: ScheduledFunction,
 }

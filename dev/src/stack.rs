@@ -124,6 +124,7 @@ impl Stack {
         let local = LocalApi {
             reconcile: Arc::clone(&functions.reconcile),
             expire_orders: Arc::clone(&functions.expire_orders),
+            rebalance_stock: Arc::clone(&functions.rebalance_stock),
             state: stores.clone().state_reader(),
         };
         let api = Api { functions: functions.clone(), authorizer: Arc::clone(&authorizer), local };
@@ -164,6 +165,7 @@ impl Stack {
         self.background.spawn(|stop| stream.run(stop));
         self.background.spawn(|stop| schedule::run("reconcile", functions.reconcile, every, stop));
         self.background.spawn(|stop| schedule::run("expire_orders", functions.expire_orders, every, stop));
+        self.background.spawn(|stop| schedule::run("rebalance_stock", functions.rebalance_stock, every, stop));
         if fulfil {
             let url = self.backend.queues.fulfilment_url.clone().unwrap_or_default();
             for _ in 0..FULFILMENT_READERS {

@@ -13,8 +13,8 @@ use crate::functions::{Functions, HttpFunction, QueueFunction, ScheduledFunction
 
 /// Time that one reconciliation run has, as its function has on AWS.
 const RECONCILE_TIME: Duration = Duration::from_mins(4);
-/// Time that one run of the expiry has.
-const EXPIRY_TIME: Duration = Duration::from_secs(50);
+/// Time that one run has of a function that runs every minute.
+const MINUTE_JOB_TIME: Duration = Duration::from_secs(50);
 
 /// All functions on these clients.
 #[must_use]
@@ -30,10 +30,11 @@ pub fn functions(wiring: &Wiring, keys: &Arc<TokenKeys>) -> Functions {
         relay: relay(wiring.clone()),
         reconcile: reconcile(wiring.clone()),
         expire_orders: expire_orders(wiring.clone()),
+        rebalance_stock: rebalance_stock(wiring.clone()),
     }
 }
 
-fn http<H: HttpHandler>(handler: H) -> HttpFunction {
+pub(crate) fn http<H: HttpHandler>(handler: H) -> HttpFunction {
     let handler = Arc::new(handler);
     Arc::new(move |request| {
         let handler = Arc::clone(&handler);
@@ -72,7 +73,18 @@ fn expire_orders(wiring: Wiring) -> ScheduledFunction {
     Arc::new(move || {
         let handler = Arc::clone(&handler);
         Box::pin(async move {
-            let report = handler.handle(EXPIRY_TIME).await.map_err(|fault| fault.chain())?;
+            let report = handler.handle(MINUTE_JOB_TIME).await.map_err(|fault| fault.chain())?;
+            serde_json::to_value(report).map_err(|error| error.to_string())
+        })
+    })
+}
+
+fn rebalance_stock(wiring: Wiring) -> ScheduledFunction {
+    let handler = Arc::new(rebalance_stock::handler(wiring));
+    Arc::new(move || {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move {
+            let report = handler.handle(MINUTE_JOB_TIME).await.map_err(|fault| fault.chain())?;
             serde_json::to_value(report).map_err(|error| error.to_string())
         })
     })

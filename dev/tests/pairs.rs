@@ -167,7 +167,7 @@ impl Round {
             keys: Arc::clone(&self.stack.backend.keys),
         };
         let token = self.stack.backend.keys.sign(&token);
-        let placed = Box::pin(process.run(Submission { activity, buyer, token, cart })).await;
+        let placed = Box::pin(process.run(Submission { activity, buyer, token, cart, coupon: None })).await;
         self.note(order, &order_no, placed.ok().filter(|_| !saboteur.is_dead()));
     }
 

@@ -55,10 +55,33 @@ pub(super) fn within_limits(snapshot: &Snapshot) -> Check {
             violations.push(format!("the guard of {buyer} in {scope} says {units}, and no live order is there"));
         }
     }
+    violations.extend(coupons(snapshot));
     let most = live.values().max().copied().unwrap_or(0);
-    let numbers =
-        format!("{} buyers and scopes with live orders, at most {most} units in one; the limit is {limit}", live.len());
-    Check::new("2", "no buyer has more than the limit", numbers, violations)
+    let numbers = format!(
+        "{} buyers and scopes with live orders, at most {most} units in one; the limit is {limit}; {} coupons used",
+        live.len(),
+        snapshot.coupons.len()
+    );
+    Check::new("2", "no buyer has more than the limit, and no coupon is used twice", numbers, violations)
+}
+
+/// Each coupon is held by the order that uses it, and by a dead one only where its quota is kept.
+fn coupons(snapshot: &Snapshot) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (order_no, order) in snapshot.orders.iter().filter(|(_, order)| order.is_live()) {
+        let Some(code) = &order.coupon else { continue };
+        match snapshot.coupons.get(code) {
+            Some(Some(holder)) if holder == order_no => {}
+            other => violations.push(format!("the coupon of {order_no} is held by {other:?}")),
+        }
+    }
+    for (code, holder) in snapshot.coupons.iter().filter_map(|(code, holder)| Some((code, holder.as_ref()?))) {
+        let order = snapshot.orders.get(holder).filter(|order| order.coupon.as_ref() == Some(code));
+        if !order.is_some_and(|order| order.is_live() || snapshot.activity.keeps_quota) {
+            violations.push(format!("a coupon is held by {holder}, which does not use it"));
+        }
+    }
+    violations
 }
 
 /// What the audit trail says of one order and stock item: units of each commit, and of each giving back.

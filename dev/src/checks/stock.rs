@@ -77,7 +77,9 @@ pub(super) fn sums(snapshot: &Snapshot) -> Check {
     }
     for ((sku, bucket), item) in &snapshot.stock {
         let in_gate = snapshot.gate.as_ref().and_then(|gate| gate.get(bucket)?.skus.get(sku));
-        if in_gate.is_some_and(|counters| u64::try_from(counters.allotted) != Ok(item.allotted)) {
+        if in_gate.is_some_and(|counters| {
+            u64::try_from(counters.allotted) != Ok(item.allotted * snapshot.activity.admission_ratio / 1_000)
+        }) {
             violations.push(format!("{sku} in bucket {bucket}: the stores have different allotments"));
         }
     }

@@ -28,6 +28,7 @@ pub enum StateError {
 pub struct LocalApi {
     pub reconcile: ScheduledFunction,
     pub expire_orders: ScheduledFunction,
+    pub rebalance_stock: ScheduledFunction,
     pub state: StateReader,
 }
 
@@ -37,6 +38,7 @@ pub enum LocalCall {
     Login,
     Reconcile,
     ExpireOrders,
+    RebalanceStock,
     State,
 }
 
@@ -54,6 +56,7 @@ impl LocalApi {
             ("POST", "/dev/login") => Some(LocalCall::Login),
             ("POST", "/dev/run/reconcile") => Some(LocalCall::Reconcile),
             ("POST", "/dev/run/expire-orders") => Some(LocalCall::ExpireOrders),
+            ("POST", "/dev/run/rebalance-stock") => Some(LocalCall::RebalanceStock),
             ("GET", "/dev/state") => Some(LocalCall::State),
             _ => None,
         }
@@ -64,6 +67,7 @@ impl LocalApi {
             LocalCall::Login => login(authorizer, &body),
             LocalCall::Reconcile => run(&self.reconcile).await,
             LocalCall::ExpireOrders => run(&self.expire_orders).await,
+            LocalCall::RebalanceStock => run(&self.rebalance_stock).await,
             LocalCall::State => match activity(parts.uri.query().unwrap_or("")) {
                 None => message(StatusCode::BAD_REQUEST, "activity is missing"),
                 Some(activity) => match (self.state)(activity).await {

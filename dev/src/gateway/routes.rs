@@ -43,7 +43,7 @@ const fn route(method: &'static str, pattern: &'static str, access: Access, targ
 }
 
 /// Every route. The gateway answers 404 to anything else, whatever the method.
-pub const ROUTES: [Route; 17] = [
+pub const ROUTES: [Route; 18] = [
     route("GET", "/v1/activities/{activity}", Access::Public, Target::Query),
     route("POST", "/v1/activities/{activity}/tokens", Access::Buyer, Target::IssueToken),
     route("POST", "/v1/activities/{activity}/orders", Access::Buyer, Target::PlaceOrder),
@@ -58,6 +58,7 @@ pub const ROUTES: [Route; 17] = [
     route("GET", "/v1/admin/activities/{activity}/reconciliation", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/reconcile", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/adjust", Access::Operator, Target::Console),
+    route("POST", "/v1/admin/activities/{activity}/coupons", Access::Operator, Target::IssueToken),
     route("POST", "/v1/admin/activities/{activity}/end", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/orders/{order_no}/cancel", Access::Operator, Target::Console),
     route("POST", "/v1/admin/activities/{activity}/orders/{order_no}/refund", Access::Operator, Target::Console),

@@ -21,7 +21,13 @@ struct ActivityItem {
     strategy: String,
     on_cancel: String,
     limit: LimitItem,
+    #[serde(default = "exact")]
+    admission_ratio: u64,
     skus: Vec<OfferItem>,
+}
+
+const fn exact() -> u64 {
+    1_000
 }
 
 #[derive(Deserialize)]
@@ -50,6 +56,17 @@ struct OrderItem {
     parts: Vec<PartItem>,
     #[serde(default)]
     charges: Vec<ChargeItem>,
+    coupon: Option<CouponItem>,
+}
+
+#[derive(Deserialize)]
+struct CouponItem {
+    code: String,
+}
+
+#[derive(Deserialize)]
+struct CouponUse {
+    order_no: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -114,7 +131,7 @@ impl StockItem {
 /// Everything but the gate; `None` when there is no such activity.
 pub(super) async fn read(sdk: &Clients, activity: &str) -> Result<Option<Snapshot>, String> {
     let (mut snapshot, mut found) = (Snapshot::default(), false);
-    let guards = format!("B#{activity}#");
+    let (guards, coupons) = (format!("B#{activity}#"), format!("C#{activity}#"));
     for item in scan(sdk, &sdk.tables.table).await? {
         let (pk, sk) = (key(&item, "pk")?, key(&item, "sk")?);
         if pk == "A" && sk == activity {
@@ -138,6 +155,9 @@ pub(super) async fn read(sdk: &Clients, activity: &str) -> Result<Option<Snapsho
                 units: guard.units,
                 orders: guard.orders.into_iter().map(|guarded| guarded.order_no).collect(),
             });
+        } else if let Some(code) = pk.strip_prefix(&coupons) {
+            let used: CouponUse = decode(&pk, item)?;
+            snapshot.coupons.insert(code.to_owned(), used.order_no);
         }
     }
     if !found {
@@ -188,6 +208,7 @@ fn facts(item: ActivityItem) -> ActivityFacts {
         buckets: item.buckets,
         uses_gate: item.strategy != "cas",
         limit_max: item.limit.max,
+        admission_ratio: item.admission_ratio,
         keeps_quota: item.on_cancel == "keep",
         offered: item.skus.into_iter().map(|offer| (offer.sku, offer.stock)).collect(),
     }
@@ -206,6 +227,7 @@ fn stored(item: OrderItem) -> StoredOrder {
         lines: item.lines.into_iter().map(|line| (line.sku, line.quantity)).collect(),
         parts,
         charges: item.charges.into_iter().map(|charge| (charge.scope, charge.units)).collect(),
+        coupon: item.coupon.map(|coupon| coupon.code),
     }
 }
 

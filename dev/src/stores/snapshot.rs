@@ -14,6 +14,8 @@ pub struct Snapshot {
     /// By order number, tombstones included.
     pub orders: BTreeMap<String, StoredOrder>,
     pub guards: Vec<Guard>,
+    /// Coupons that were ever used, and the order that holds each now.
+    pub coupons: BTreeMap<String, Option<String>>,
     pub stock: BTreeMap<StockKey, Stock>,
     pub audit: BTreeMap<StockKey, Vec<AuditRow>>,
     /// By bucket; `None` for an activity without a gate.
@@ -30,6 +32,8 @@ pub struct ActivityFacts {
     pub limit_max: u64,
     /// Whether a dead order keeps its buyer's quota.
     pub keeps_quota: bool,
+    /// Thousandths of the stock that Redis may admit.
+    pub admission_ratio: u64,
     /// Units put on sale at the start.
     pub offered: BTreeMap<String, u64>,
 }
@@ -47,6 +51,8 @@ pub struct StoredOrder {
     pub parts: BTreeMap<StockKey, u32>,
     /// Units that it counts in each scope of its buyer.
     pub charges: BTreeMap<String, u32>,
+    /// Its coupon's code.
+    pub coupon: Option<String>,
 }
 
 impl StoredOrder {

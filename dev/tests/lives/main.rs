@@ -5,11 +5,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod adjusting;
+mod admitting;
 mod cancelling;
+mod coupons;
 mod expiring;
 mod faults;
 mod paying;
 mod quota;
 mod races;
+mod rebalancing;
 mod refunding;
 mod shop;

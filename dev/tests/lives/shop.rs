@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use dev::checks;
 use dev::faults::skew::Skewed;
 use dev::functions::{Functions, HttpFunction};
@@ -75,9 +76,17 @@ impl Shop {
     }
 
     pub async fn submit(&self, buyer: &str, token: &str, quantity: u32) -> Answer {
-        let body = json!({"token": token, "lines": [{"sku": SKU, "quantity": quantity}]});
+        self.submit_body(buyer, &json!({"token": token, "lines": [{"sku": SKU, "quantity": quantity}]})).await
+    }
+
+    pub async fn submit_body(&self, buyer: &str, body: &Value) -> Answer {
         let call = Call::new("POST /v1/activities/{activity}/orders").path("activity", "sale").buyer(buyer);
-        self.call(&self.functions.place_order, call.json(&body)).await
+        self.call(&self.functions.place_order, call.json(body)).await
+    }
+
+    pub async fn issue_coupons(&self, body: &Value) -> Answer {
+        let call = Call::new("POST /v1/admin/activities/{activity}/coupons").path("activity", "sale");
+        self.call(&self.functions.issue_token, call.operator("olivia").json(body)).await
     }
 
     /// An order of one unit, again while its bucket has taken its orders for this second.
@@ -191,6 +200,24 @@ impl Shop {
             free += state.skus.iter().map(|sku| sku.stock).sum::<i64>();
         }
         (stock.iter().map(|item| item.available).sum(), free)
+    }
+
+    /// What the public sees of the stock, in a process that has seen nothing yet.
+    pub async fn shown(&self) -> String {
+        let query = wire::functions(&self.backend.another_process(), &self.backend.keys).query;
+        let call = Call::new("GET /v1/activities/{activity}").path("activity", "sale");
+        let (status, body) = self.call(&query, call).await;
+        assert_eq!(status, 200);
+        body["skus"][0]["available"].as_str().unwrap().to_owned()
+    }
+
+    /// What the stock item says of its last change: operation, operator, reference.
+    pub async fn last_change(&self, sku: &Sku, bucket: u16) -> [String; 3] {
+        let text = |value: String| AttributeValue::S(value);
+        let get = self.backend.sdk.dynamodb.get_item().table_name(&self.backend.sdk.tables.table).consistent_read(true);
+        let get = get.key("pk", text(format!("S#sale#{sku}#{bucket}"))).key("sk", text("S".to_owned()));
+        let item = get.send().await.unwrap().item.unwrap();
+        ["op", "operator", "ref"].map(|name| item[name].as_s().unwrap().clone())
     }
 
     /// Everything compared: nothing is found, and limits, sums and stores are as they have to be.

@@ -50,6 +50,7 @@ impl Fixture {
         let local = LocalApi {
             reconcile: Arc::new(|| Box::pin(async { Ok(json!({ "findings": [] })) })),
             expire_orders: Arc::new(|| Box::pin(async { Ok(json!({ "expired": 0 })) })),
+            rebalance_stock: Arc::new(|| Box::pin(async { Ok(json!({ "moves": 0 })) })),
             state: Arc::new(|activity| {
                 Box::pin(async move {
                     if activity == "sale" { Ok(json!({ "agree": true })) } else { Err(StateError::UnknownActivity) }
@@ -67,6 +68,7 @@ impl Fixture {
             relay: Arc::new(|_| Box::pin(async { json!({ "batchItemFailures": [] }) })),
             reconcile: Arc::clone(&local.reconcile),
             expire_orders: Arc::clone(&local.expire_orders),
+            rebalance_stock: Arc::clone(&local.rebalance_stock),
         };
         let api = Api { functions, authorizer: Arc::clone(&authorizer), local };
         Self { gateway: Gateway::start(0, api).await.unwrap(), authorizer, steps }

@@ -12,7 +12,7 @@ use crate::snapshots::{ALICE, BOB, DEAD, World, mark, record, told, units, world
 type Plant = fn(&mut World);
 
 /// What is planted, the invariants that must find it, and how it is done.
-const PLANTED: [(&str, &[&str], Plant); 30] = [
+const PLANTED: [(&str, &[&str], Plant); 33] = [
     ("oversold: a unit more in an order than was put on sale", &["1", "3"], |w| {
         let taken = w.snapshot.orders.get_mut(ALICE).unwrap();
         *taken.parts.get_mut(&("a".to_owned(), 0)).unwrap() += 30;
@@ -35,6 +35,18 @@ const PLANTED: [(&str, &[&str], Plant); 30] = [
     ("a guard without an order", &["2"], |w| {
         let guard = w.snapshot.guards[0].clone();
         w.snapshot.guards.push(dev::stores::snapshot::Guard { buyer: "nobody".to_owned(), ..guard });
+    }),
+    ("a coupon that two orders use", &["2"], |w| {
+        for order_no in [ALICE, BOB] {
+            w.snapshot.orders.get_mut(order_no).unwrap().coupon = Some("TEN".to_owned());
+        }
+        w.snapshot.coupons.insert("TEN".to_owned(), Some(ALICE.to_owned()));
+    }),
+    ("a coupon held by an order that was given up", &["2"], |w| {
+        w.snapshot.coupons.insert("TEN".to_owned(), Some(DEAD.to_owned()));
+    }),
+    ("a coupon held by an order that does not use it", &["2"], |w| {
+        w.snapshot.coupons.insert("TEN".to_owned(), Some(ALICE.to_owned()));
     }),
     ("a unit lost in the database", &["3", "7"], |w| w.stock("a", 1).available -= 1),
     ("negative stock", &["3", "7"], |w| w.stock("a", 1).available = -1),

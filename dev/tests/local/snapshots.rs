@@ -32,6 +32,7 @@ fn order(buyer: &str, home: u16, parts: &[(&str, u16, u32)]) -> StoredOrder {
         buyer: Some(buyer.to_owned()),
         home: Some(home),
         charges: lines.iter().map(|(sku, units)| (format!("S#{sku}"), *units)).collect(),
+        coupon: None,
         lines,
         parts: parts.iter().map(|(sku, bucket, units)| (((*sku).to_owned(), *bucket), *units)).collect(),
     }
@@ -66,6 +67,7 @@ pub fn world() -> World {
             buckets: 3,
             uses_gate: true,
             limit_max: 1,
+            admission_ratio: 1_000,
             keeps_quota: false,
             offered: [("a".to_owned(), 30), ("b".to_owned(), 9)].into(),
         },

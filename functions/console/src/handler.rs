@@ -183,6 +183,6 @@ fn document(activity: &Activity) -> Value {
         "starts_at": activity.window.starts_at, "ends_at": activity.window.ends_at, "time_zone": activity.zone,
         "strategy": activity.strategy, "buckets": activity.buckets, "bucket_rate": activity.bucket_rate,
         "limit": activity.limit, "on_cancel": activity.on_cancel, "payment_minutes": activity.payment_minutes,
-        "admission_ratio": 1, "currency": activity.currency, "skus": activity.skus
+        "admission_ratio": activity.admission_ratio.get(), "currency": activity.currency, "skus": activity.skus
     })
 }

@@ -32,7 +32,7 @@ impl Stock {
         let operator = http::caller_in_role(request, Role::Operator)?;
         let activity = http::activity(request)?;
         let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let id = MoveId::parse(key)?;
+        let id = MoveId::of_operator(key)?;
         let AdjustRequest { sku, delta, reason } = http::json(request)?;
         if delta == 0 || delta.unsigned_abs() > STOCK_MAX {
             return Err(Problem::invalid("delta: must be -1000000000 to 1000000000, and not 0"));

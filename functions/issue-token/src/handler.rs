@@ -1,24 +1,32 @@
-//! `POST /v1/activities/{activity}/tokens`: a signed right to submit one order.
+//! `POST /v1/activities/{activity}/tokens`: a signed right to submit one order. Coupons are issued here as well.
+
+mod coupons;
 
 use std::sync::Arc;
 
 use holdfast::{
     adapters::{dynamodb::Database, redis::Gate},
-    app::issue_token::{IssueToken, Issued, LocalCounts},
+    app::{
+        issue_coupons::IssueCoupons,
+        issue_token::{IssueToken, Issued, LocalCounts},
+    },
     domain::token::{Page, TokenKeys},
     lambda::{
         Wiring,
         http::{self, HttpHandler},
         problem::Problem,
     },
-    ports::SystemClock,
+    ports::{Clock, SystemClock},
 };
 use lambda_http::{Body, Request, Response};
 use serde::Deserialize;
 use serde_json::json;
 
-pub struct Handler {
-    use_case: IssueToken<Database, Gate, SystemClock>,
+use coupons::Coupons;
+
+pub struct Handler<C = SystemClock> {
+    use_case: IssueToken<Database, Gate, C>,
+    coupons: Coupons,
 }
 
 #[derive(Default, Deserialize)]
@@ -30,18 +38,31 @@ struct TokenRequest {
 
 #[must_use]
 pub fn handler(wiring: Wiring, keys: Arc<TokenKeys>) -> Handler {
-    let Wiring { cache, gate, .. } = wiring;
-    Handler { use_case: IssueToken { cache, gate, clock: SystemClock, keys, counts: LocalCounts::default() } }
+    handler_at(wiring, keys, SystemClock)
 }
 
-impl HttpHandler for Handler {
-    async fn handle(&self, request: Request) -> Response<Body> {
-        let id = http::request_id(&request);
-        self.answer(&request).await.unwrap_or_else(|problem| problem.response(&id))
+/// The same by another clock.
+#[must_use]
+pub fn handler_at<C: Clock>(wiring: Wiring, keys: Arc<TokenKeys>, clock: C) -> Handler<C> {
+    let Wiring { cache, gate, .. } = wiring;
+    Handler {
+        coupons: Coupons(IssueCoupons { cache: cache.clone(), keys: Arc::clone(&keys) }),
+        use_case: IssueToken { cache, gate, clock, keys, counts: LocalCounts::default() },
     }
 }
 
-impl Handler {
+impl<C: Clock + 'static> HttpHandler for Handler<C> {
+    async fn handle(&self, request: Request) -> Response<Body> {
+        let id = http::request_id(&request);
+        let answer = match http::route(&request).as_str() {
+            "POST /v1/admin/activities/{activity}/coupons" => self.coupons.issue(&request).await,
+            _ => self.answer(&request).await,
+        };
+        answer.unwrap_or_else(|problem| problem.response(&id))
+    }
+}
+
+impl<C: Clock> Handler<C> {
     async fn answer(&self, request: &Request) -> Result<Response<Body>, Problem> {
         let (activity, buyer) = (http::activity(request)?, http::caller(request)?);
         let page = Page::parse(&http::json::<TokenRequest>(request)?.page)?;

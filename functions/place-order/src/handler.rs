@@ -22,13 +22,13 @@ use holdfast::{
         problem::{Problem, RETRY_LIMITED_S, RETRY_UNAVAILABLE_S},
         views::{BareOrder, CONFIRMING, OrderDocument},
     },
-    ports::SystemClock,
+    ports::{Clock, SystemClock},
 };
 use lambda_http::{Body, Request, Response, http::header::LOCATION};
 use serde::Deserialize;
 
-pub struct Handler {
-    use_case: PlaceOrder<Database, Gate, Queues, SystemClock>,
+pub struct Handler<C = SystemClock> {
+    use_case: PlaceOrder<Database, Gate, Queues, C>,
 }
 
 #[derive(Deserialize)]
@@ -36,6 +36,7 @@ pub struct Handler {
 struct OrderRequest {
     token: String,
     lines: Vec<LineRequest>,
+    coupon: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -47,6 +48,12 @@ struct LineRequest {
 
 #[must_use]
 pub fn handler(wiring: Wiring, keys: Arc<TokenKeys>) -> Handler {
+    handler_at(wiring, keys, SystemClock)
+}
+
+/// The same by another clock.
+#[must_use]
+pub fn handler_at<C: Clock>(wiring: Wiring, keys: Arc<TokenKeys>, clock: C) -> Handler<C> {
     let Wiring { gate, database, queues, cache, degraded_rate, .. } = wiring;
     let admission = AdmissionControl::new(database.clone(), degraded_rate);
     let use_case = PlaceOrder {
@@ -55,27 +62,27 @@ pub fn handler(wiring: Wiring, keys: Arc<TokenKeys>) -> Handler {
         store: database,
         gate,
         messages: queues,
-        clock: SystemClock,
+        clock,
         keys,
         memory: StockMemory::default(),
     };
     Handler { use_case }
 }
 
-impl HttpHandler for Handler {
+impl<C: Clock + 'static> HttpHandler for Handler<C> {
     async fn handle(&self, request: Request) -> Response<Body> {
         let id = http::request_id(&request);
         self.answer(&request).await.unwrap_or_else(|problem| problem.response(&id))
     }
 }
 
-impl Handler {
+impl<C: Clock> Handler<C> {
     async fn answer(&self, request: &Request) -> Result<Response<Body>, Problem> {
         let (activity, buyer) = (http::activity(request)?, http::caller(request)?);
-        let OrderRequest { token, lines } = http::json(request)?;
+        let OrderRequest { token, lines, coupon } = http::json(request)?;
         let cart = Cart::new(lines.into_iter().map(|line| (line.sku, line.quantity)))?;
         let buyer_log_id = buyer.log_id();
-        let placed = self.use_case.run(Submission { activity: activity.clone(), buyer, token, cart }).await;
+        let placed = self.use_case.run(Submission { activity: activity.clone(), buyer, token, cart, coupon }).await;
         let (order_no, outcome) = match placed {
             Ok(placed) => (number_of(&placed), respond(&activity, placed)),
             Err(fault) => (None, Err(Problem::fault(fault))),
@@ -127,7 +134,15 @@ fn problem_of(refusal: Refusal) -> Problem {
         }
         Refusal::UnknownSku(sku) => Problem::new(404, "unknown_sku", format!("{sku} is not sold in this activity.")),
         Refusal::TooLarge => Problem::invalid("lines: too many for one order"),
-        Refusal::TokenMismatch => Problem::new(422, "token_mismatch", "This token was used with other lines."),
+        Refusal::CouponInvalid => Problem::new(403, "coupon_invalid", "It is not a coupon of this activity."),
+        Refusal::CouponUsed => Problem::new(
+            409,
+            "coupon_used",
+            "The coupon was used for another order. This submission was given up: take a new token to order without it.",
+        ),
+        Refusal::TokenMismatch => {
+            Problem::new(422, "token_mismatch", "This token was used with other lines or another coupon.")
+        }
         Refusal::OrderAborted => {
             Problem::new(409, "order_aborted", "This submission was given up. Take a new token to try again.")
         }

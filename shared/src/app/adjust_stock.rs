@@ -4,13 +4,14 @@ use std::cmp::Reverse;
 
 use futures_util::future::join_all;
 
+use super::carry_allotment::carry_allotment;
 use crate::{
     domain::{
         activity::Activity,
         buckets::split,
         ids::{ActivityId, Bucket, BucketCount, BuyerId, Sku},
         reason::Reason,
-        stock::{Allotment, ChangeMark, MoveId, Operation, StockItem},
+        stock::{ChangeMark, MoveId, Operation, StockItem},
     },
     ports::{ActivityStore, Clock, Fault, MovePart, MoveStore, Moved, StockGate, StockMove, StockStore},
 };
@@ -125,15 +126,7 @@ where
     }
 
     async fn carry(&self, activity: &Activity, part: MovePart, item: &StockItem) -> AdjustedBucket {
-        let in_force = !activity.strategy.uses_gate() || {
-            let carried = self.gate.sync_allotment(&activity.id, part.bucket, &[Allotment::from(item)]).await;
-            if let Err(fault) = &carried {
-                tracing::warn!(
-                    activity = %activity.id, bucket = %part.bucket, fault = fault.chain(), "adjustment_not_in_redis"
-                );
-            }
-            carried.is_ok()
-        };
+        let in_force = carry_allotment(&self.gate, activity, item).await;
         AdjustedBucket {
             bucket: part.bucket,
             units: part.units,

@@ -235,7 +235,7 @@ where
         }
         let now = self.clock.now();
         let stock = self.store.bucket_stock(activity, bucket).await?;
-        let allotments: Vec<Allotment> = stock.iter().map(Allotment::from).collect();
+        let allotments: Vec<Allotment> = stock.iter().map(|item| activity.allotment(item)).collect();
         Ok(match self.gate.preheat(activity, bucket, &allotments, now).await? {
             Preheated::Loaded => LoadState::Loaded,
             Preheated::Already => {
@@ -289,7 +289,7 @@ where
         let mut database = true;
         for sku in skus {
             match self.store.set_on_sale(&activity.id, sku, bucket, on_sale, mark).await {
-                Ok(item) => allotments.extend(item.as_ref().map(Allotment::from)),
+                Ok(item) => allotments.extend(item.as_ref().map(|item| activity.allotment(item))),
                 Err(fault) => {
                     tracing::error!(activity = %activity.id, %sku, %bucket, fault = fault.chain(), "switch_failed");
                     database = false;

@@ -1,6 +1,8 @@
 //! The order transaction and what follows from it: other buckets once, the claim before a refusal is
 //! told, a message where the outcome is unknown. See docs/protocol.md, "Place", 4 and 5.
 
+use tokio::time::Instant;
+
 use super::{
     fill_order::{Filled, Filling, fill_from_database},
     give_back::{GiveBack, ask_to_settle},
@@ -72,6 +74,7 @@ where
                     let orders = self.store.buyer_orders(&placement.activity, &placement.buyer).await;
                     Refusal::LimitReached(orders.unwrap_or_default())
                 }
+                Commit::CouponUsed => Refusal::CouponUsed,
                 Commit::Frozen => Refusal::Frozen,
                 Commit::Short(short) if attempt < COMMITS_MAX => {
                     match self.other_parts(activity, &order, &short, via).await? {
@@ -91,8 +94,9 @@ where
         Ok(refused(Refusal::Unavailable))
     }
 
-    /// Other buckets for an order whose stock items were short. Redis is passed by when it does not answer
-    /// or cannot see every bucket: that is no "sold out".
+    /// Other buckets for an order whose stock items were short. What the database does not have at all is sold
+    /// out, whatever Redis would admit. Redis is passed by when it does not answer or cannot see every bucket:
+    /// that is no "sold out".
     async fn other_parts(
         &self,
         activity: &Activity,
@@ -100,6 +104,15 @@ where
         short: &[(Sku, Bucket)],
         via: Via,
     ) -> Result<Filled, Fault> {
+        let asked_at = Instant::now();
+        let skus: Vec<Sku> = order.placement.lines.iter().map(|line| line.sku.clone()).collect();
+        let stock = self.store.stock(activity, &skus).await?;
+        for sku in skus.iter().filter(|sku| stock.iter().all(|item| item.sku != **sku || item.available == 0)) {
+            self.memory.note_exhausted(activity, sku, asked_at);
+        }
+        let Some(parts) = fill_from_database(activity, &order.placement, &stock) else {
+            return Ok(Filled::NothingWritten(Refusal::SoldOut));
+        };
         let filling = Filling::new(&self.gate, activity, &order.placement, &self.memory);
         if via == Via::Gate {
             match filling.after_database_short(&order.parts, short).await {
@@ -112,10 +125,7 @@ where
             }
             self.admission.note_bypass(self.clock.now()).await;
         }
-        let skus: Vec<Sku> = order.placement.lines.iter().map(|line| line.sku.clone()).collect();
-        let stock = self.store.stock(activity, &skus).await?;
-        Ok(fill_from_database(activity, &order.placement, &stock)
-            .map_or(Filled::NothingWritten(Refusal::SoldOut), Filled::Parts))
+        Ok(Filled::Parts(parts))
     }
 
     /// Gives a submission up: the claim first, and only when it is stored is the refusal told.

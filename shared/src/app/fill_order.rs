@@ -126,6 +126,11 @@ impl<'a, G: StockGate> Filling<'a, G> {
         }
     }
 
+    /// Lets go of what home has just admitted.
+    pub async fn let_go(&self, refusal: Refusal) -> Filled {
+        self.undo(&[], refusal).await
+    }
+
     /// The database had too little in some buckets: their parts go, others are looked for.
     pub async fn after_database_short(&self, parts: &[Part], short: &[(Sku, Bucket)]) -> Result<Filled, Fault> {
         let exhausted: Vec<Bucket> = short.iter().map(|(_, bucket)| *bucket).collect();
@@ -317,7 +322,7 @@ pub(super) fn fill_from_database(activity: &Activity, placement: &Placement, sto
 
 /// Stock items that fit into the order transaction beside the order and its guards.
 fn parts_max(placement: &Placement) -> usize {
-    ACTIONS_MAX.saturating_sub(1 + placement.charges.len())
+    ACTIONS_MAX.saturating_sub(placement.actions())
 }
 
 /// What is known of the other buckets.

@@ -72,7 +72,7 @@ where
             return Ok(refused(Refusal::TokenInvalid));
         }
         let now = self.clock.now();
-        let placement = match place(&activity, &submission, &token, now) {
+        let placement = match place(&activity, &submission, (&token, &self.keys), now) {
             Ok(placement) => placement,
             Err(refusal) => return Ok(refused(refusal)),
         };
@@ -142,7 +142,7 @@ where
                 return Ok(refused(Refusal::UnknownActivity));
             };
             activity = reloaded;
-            placement = match place(&activity, submission, token, placement.created_at) {
+            placement = match place(&activity, submission, (token, &self.keys), placement.created_at) {
                 Ok(placement) => placement,
                 Err(refusal) => return Ok(refused(refusal)),
             };
@@ -153,6 +153,14 @@ where
         }
         let subject = Subject { activity: &activity, placement: &placement, token_expires_at: token.expires_at };
         match answer {
+            // The database has none: what Redis admits nonetheless goes back at once, without asking the database.
+            PlaceAnswer::Admitted(_) if self.memory.is_exhausted(&placement) => {
+                let filling = Filling::new(&self.gate, &activity, &placement, &self.memory);
+                self.go_on(subject, filling.let_go(Refusal::SoldOut).await).await
+            }
+            PlaceAnswer::Short(_) if self.memory.is_exhausted(&placement) => {
+                self.refuse(subject, Refusal::SoldOut).await
+            }
             PlaceAnswer::Admitted(held) => {
                 match Filling::new(&self.gate, &activity, &placement, &self.memory).with_home(&held).await {
                     Ok(filled) => self.go_on(subject, filled).await,
@@ -259,6 +267,9 @@ where
     ) -> Result<Placed, Fault> {
         if let Some(refusal) = outside_window(activity, now) {
             return self.tell_stored(&placement, refusal).await;
+        }
+        if self.memory.is_exhausted(&placement) {
+            return self.tell_stored(&placement, Refusal::SoldOut).await;
         }
         let parts = home_parts(&placement);
         self.commit(activity, &placement, parts, Via::Database).await

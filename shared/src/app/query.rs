@@ -167,7 +167,10 @@ where
             let reads = activity.buckets.all().map(|bucket| self.gate.read_bucket(activity, bucket));
             for state in futures_util::future::try_join_all(reads).await? {
                 for sku in state.skus.into_iter().filter(|sku| sku.on_sale) {
-                    *totals.entry(sku.sku).or_default() += u64::try_from(sku.stock).unwrap_or(0);
+                    let free = u64::try_from(sku.stock).unwrap_or(0);
+                    // What Redis may admit above the stock is not there to be bought.
+                    let surplus = activity.admission_ratio.surplus(sku.allotted);
+                    *totals.entry(sku.sku).or_default() += free.saturating_sub(surplus);
                 }
             }
         } else {

@@ -137,7 +137,7 @@ where
                         return Err(Fault::not_applied("pay an expired order", "conflicts outlasted the retries"));
                     }
                     Commit::Short(_) => {}
-                    Commit::LimitReached | Commit::Frozen => break,
+                    Commit::LimitReached | Commit::CouponUsed | Commit::Frozen => break,
                 }
             }
         }

@@ -20,8 +20,14 @@ pub const LIFETIME: Duration = Duration::from_secs(1);
 /// Most SKUs that are remembered. Beyond, everything is forgotten: it is learnt again within a call or two.
 pub const CAPACITY: usize = 1_000;
 
-/// Free units of one SKU by bucket, and when the question was sent.
-type Seen = HashMap<Bucket, (u64, Instant)>;
+/// What was learnt of one SKU, each with when the question was sent.
+#[derive(Default)]
+struct Seen {
+    /// Free units in Redis.
+    free: HashMap<Bucket, (u64, Instant)>,
+    /// The database had none in any bucket.
+    exhausted: Option<Instant>,
+}
 
 /// Cheap to clone; clones share what is remembered.
 #[derive(Clone)]
@@ -43,12 +49,8 @@ impl StockMemory {
 
     /// A bucket had so many units free when it was asked at `asked_at`. An older answer never replaces a newer.
     pub fn note(&self, activity: &Activity, sku: &Sku, bucket: Bucket, free: u64, asked_at: Instant) {
-        let mut seen = self.lock();
-        if seen.len() >= CAPACITY {
-            seen.clear();
-        }
-        let entry = seen.entry((activity.id.clone(), sku.clone())).or_default();
-        let known = entry.entry(bucket).or_insert((free, asked_at));
+        let mut all = self.lock();
+        let known = entry(&mut all, activity, sku).free.entry(bucket).or_insert((free, asked_at));
         if known.1 <= asked_at {
             *known = (free, asked_at);
         }
@@ -59,12 +61,30 @@ impl StockMemory {
     pub fn took(&self, activity: &Activity, sku: &Sku, bucket: Bucket, units: u32) {
         let mut seen = self.lock();
         let Some(entry) = seen.get_mut(&(activity.id.clone(), sku.clone())) else { return };
-        let left = entry.get(&bucket).map_or(0, |(free, _)| free.saturating_sub(u64::from(units)));
+        let left = entry.free.get(&bucket).map_or(0, |(free, _)| free.saturating_sub(u64::from(units)));
         if left == 0 {
-            entry.remove(&bucket);
-        } else if let Some((free, _)) = entry.get_mut(&bucket) {
+            entry.free.remove(&bucket);
+        } else if let Some((free, _)) = entry.free.get_mut(&bucket) {
             *free = left;
         }
+    }
+
+    /// The database, asked at `asked_at`, had no unit of the SKU in any bucket. Redis may still have some to admit:
+    /// what an admission ratio adds, or what a failover brought back.
+    pub fn note_exhausted(&self, activity: &Activity, sku: &Sku, asked_at: Instant) {
+        let mut all = self.lock();
+        let exhausted = &mut entry(&mut all, activity, sku).exhausted;
+        *exhausted = (*exhausted).max(Some(asked_at));
+    }
+
+    /// Whether the database had no unit of one of the SKUs when it was asked within the lifetime.
+    #[must_use]
+    pub fn is_exhausted(&self, placement: &Placement) -> bool {
+        let seen = self.lock();
+        placement.lines.iter().any(|line| {
+            let known = seen.get(&(placement.activity.clone(), line.sku.clone()));
+            known.and_then(|known| known.exhausted).is_some_and(|at| at.elapsed() < self.lifetime)
+        })
     }
 
     /// Whether no bucket had a unit of the SKU, each asked within the lifetime.
@@ -106,9 +126,17 @@ impl StockMemory {
     #[must_use]
     pub fn free(&self, activity: &Activity, sku: &Sku, bucket: Bucket) -> Option<u64> {
         let seen = self.lock();
-        let (free, asked_at) = seen.get(&(activity.id.clone(), sku.clone()))?.get(&bucket)?;
+        let (free, asked_at) = seen.get(&(activity.id.clone(), sku.clone()))?.free.get(&bucket)?;
         (asked_at.elapsed() < self.lifetime).then_some(*free)
     }
+}
+
+/// Where this SKU's is kept. When there are too many, everything is forgotten.
+fn entry<'a>(seen: &'a mut HashMap<(ActivityId, Sku), Seen>, activity: &Activity, sku: &Sku) -> &'a mut Seen {
+    if seen.len() >= CAPACITY {
+        seen.clear();
+    }
+    seen.entry((activity.id.clone(), sku.clone())).or_default()
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@ use crate::domain::{
     activity::Activity,
     buckets::ACTIONS_MAX,
     cart::Cart,
+    coupon::{Coupon, CouponCode},
     ids::{ActivityId, Bucket, BuyerId, Sku},
     order::{Order, Part, Placement, Stored},
     order_no::OrderNo,
     time::UnixMillis,
-    token::Token,
+    token::{Token, TokenKeys},
 };
 
 /// A parsed submission.
@@ -18,6 +19,8 @@ pub struct Submission {
     pub buyer: BuyerId,
     pub token: String,
     pub cart: Cart,
+    /// A coupon's code, as it was sent.
+    pub coupon: Option<String>,
 }
 
 /// What a submission comes to.
@@ -39,9 +42,11 @@ pub enum Refusal {
     UnknownActivity,
     TokenInvalid,
     UnknownSku(Sku),
+    /// Not a coupon of this activity.
+    CouponInvalid,
     /// The submission would need more actions than one transaction takes.
     TooLarge,
-    /// Same token, other lines.
+    /// Same token, other lines or another coupon.
     TokenMismatch,
     /// This submission was given up; it never becomes an order.
     OrderAborted,
@@ -50,6 +55,8 @@ pub enum Refusal {
     Frozen,
     Limited,
     LimitReached(Vec<OrderNo>),
+    /// Another order used the coupon.
+    CouponUsed,
     SoldOut,
     /// Infrastructure, not business: the same token may be sent again.
     Unavailable,
@@ -74,14 +81,19 @@ pub(super) fn tell(asked: &Placement, stored: Stored) -> Placed {
 pub(super) fn place(
     activity: &Activity,
     submission: &Submission,
-    token: &Token,
+    (token, keys): (&Token, &TokenKeys),
     now: UnixMillis,
 ) -> Result<Placement, Refusal> {
+    let verified = |code: &String| Coupon::verify(keys, &activity.id, &CouponCode::parse(code).ok()?).ok();
+    let coupon = match &submission.coupon {
+        Some(code) => Some(verified(code).ok_or(Refusal::CouponInvalid)?),
+        None => None,
+    };
     let lines = submission.cart.priced(activity).map_err(Refusal::UnknownSku)?;
     let order_no = OrderNo::derive(&submission.activity, &submission.buyer, &token.id);
-    let placement = Placement::admit(activity, order_no, submission.buyer.clone(), &submission.cart, lines, now);
-    let actions = 1 + placement.charges.len() + placement.lines.len();
-    if actions <= ACTIONS_MAX { Ok(placement) } else { Err(Refusal::TooLarge) }
+    let placement = Placement::admit(activity, order_no, submission.buyer.clone(), &submission.cart, lines, now)
+        .with_coupon(&submission.cart, coupon);
+    if placement.actions() + placement.lines.len() <= ACTIONS_MAX { Ok(placement) } else { Err(Refusal::TooLarge) }
 }
 
 /// Every line wholly in the home bucket.

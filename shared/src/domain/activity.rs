@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Invalid,
+    admission_ratio::AdmissionRatio,
     ids::{ActivityId, BucketCount, Sku},
     limit::Limit,
     money::{Currency, Money, STOCK_MAX},
+    stock::{Allotment, StockItem},
     time::{UnixMillis, Zone},
 };
 
@@ -133,6 +135,8 @@ pub struct Activity {
     pub limit: Limit,
     pub on_cancel: QuotaPolicy,
     pub payment_minutes: u32,
+    #[serde(default)]
+    pub admission_ratio: AdmissionRatio,
     pub currency: Currency,
     pub skus: Vec<Offer>,
 }
@@ -165,6 +169,7 @@ impl Activity {
             limit: draft.limit,
             on_cancel: draft.on_cancel,
             payment_minutes: draft.payment_minutes,
+            admission_ratio: AdmissionRatio::parse(draft.admission_ratio)?,
             currency: draft.currency,
             skus: draft.skus,
         })
@@ -202,6 +207,7 @@ impl Activity {
             ("limit.scope", self.limit.scope == next.limit.scope),
             ("on_cancel", self.on_cancel == next.on_cancel),
             ("payment_minutes", self.payment_minutes == next.payment_minutes),
+            ("admission_ratio", self.admission_ratio == next.admission_ratio),
             ("currency", self.currency == next.currency),
             ("skus", fixed(&self.skus) == fixed(&next.skus)),
         ]
@@ -213,6 +219,18 @@ impl Activity {
     #[must_use]
     pub fn offer(&self, sku: &Sku) -> Option<&Offer> {
         self.skus.iter().find(|offer| offer.sku == *sku)
+    }
+
+    /// What Redis is told of a stock item: units that it may admit, which may be more than are on sale.
+    #[must_use]
+    pub fn allotment(&self, item: &StockItem) -> Allotment {
+        let StockItem { sku, allotted, version, on_sale, .. } = item;
+        Allotment {
+            sku: sku.clone(),
+            allotted: self.admission_ratio.admits(*allotted),
+            version: *version,
+            on_sale: *on_sale,
+        }
     }
 
     /// When the last order that can be taken has to be paid.
@@ -262,8 +280,9 @@ fn check(draft: &ActivityDraft) -> Result<(), Invalid> {
     if !(1..=PAYMENT_MAX_MINUTES).contains(&draft.payment_minutes) {
         return fail("payment_minutes", "must be 1 to 10080");
     }
-    if (draft.admission_ratio - 1.0).abs() > f64::EPSILON {
-        return fail("admission_ratio", "must be 1: admission above the stock is not built yet");
+    let ratio = AdmissionRatio::parse(draft.admission_ratio)?;
+    if !ratio.is_exact() && !draft.strategy.uses_gate() {
+        return fail("admission_ratio", "must be 1 where Redis does not admit");
     }
     if !(1..=SKUS_MAX).contains(&draft.skus.len()) {
         return fail("skus", "must be 1 to 100");
@@ -309,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_draft_that_breaks_a_rule_names_its_field() {
-        let cases: [(&str, Edit); 11] = [
+        let cases: [(&str, Edit); 12] = [
             ("name", |d| d.name.clear()),
             ("ends_at", |d| d.ends_at = d.starts_at),
             ("ends_at", |d| d.ends_at = d.starts_at.plus_ms(93 * DAY_MS)),
@@ -317,7 +336,8 @@ mod tests {
             ("strategy", |d| d.strategy = Strategy::Lock),
             ("bucket_rate", |d| d.bucket_rate = 0),
             ("payment_minutes", |d| d.payment_minutes = 0),
-            ("admission_ratio", |d| d.admission_ratio = 1.1),
+            ("admission_ratio", |d| d.admission_ratio = 1.101),
+            ("admission_ratio", |d| (d.admission_ratio, d.strategy) = (1.1, Strategy::Cas)),
             ("skus", |d| d.skus.clear()),
             ("skus", |d| d.skus.push(d.skus[0].clone())),
             ("limit.max", |d| d.limit.max = 0),
@@ -342,7 +362,8 @@ mod tests {
             let next = opened.change(edited(edit)).unwrap().unwrap();
             assert_eq!((next.version, next.opened), (2, true));
         }
-        let fixed: [(&str, Edit); 6] = [
+        let fixed: [(&str, Edit); 7] = [
+            ("admission_ratio", |d| d.admission_ratio = 1.05),
             ("starts_at", |d| d.starts_at = d.starts_at.plus_ms(1)),
             ("ends_at", |d| d.ends_at = d.ends_at.plus_ms(-1)),
             ("buckets", |d| d.buckets = BucketCount::new(4).unwrap()),

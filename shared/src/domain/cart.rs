@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{
     Invalid,
     activity::Activity,
+    coupon::CouponCode,
     ids::Sku,
     money::{Money, Quantity},
 };
@@ -58,9 +59,10 @@ impl Cart {
             .collect()
     }
 
+    /// Of these lines, and of the coupon where there is one.
     #[must_use]
-    pub fn hash(&self) -> LinesHash {
-        LinesHash::of(self.0.iter().map(|(sku, quantity)| (sku, *quantity)))
+    pub fn hash(&self, coupon: Option<&CouponCode>) -> LinesHash {
+        LinesHash::of(self.0.iter().map(|(sku, quantity)| (sku, *quantity)), coupon)
     }
 }
 
@@ -78,20 +80,25 @@ pub fn total(lines: &[OrderLine]) -> Money {
     lines.iter().map(|line| line.price.times(line.quantity)).sum()
 }
 
-/// 128 bits of SHA-256 over the merged lines, in hexadecimal: tells whether a retry of a submission
+/// 128 bits of SHA-256 over the merged lines and the coupon, in hexadecimal: tells whether a retry of a submission
 /// asks for the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LinesHash(String);
 
 impl LinesHash {
-    fn of<'a>(lines: impl Iterator<Item = (&'a Sku, Quantity)>) -> Self {
+    fn of<'a>(lines: impl Iterator<Item = (&'a Sku, Quantity)>, coupon: Option<&CouponCode>) -> Self {
         let mut hasher = Sha256::new();
         for (sku, quantity) in lines {
             // A SKU has no NUL and is at most 64 characters, so this cannot be read two ways.
             hasher.update(sku.as_str().as_bytes());
             hasher.update([0]);
             hasher.update(quantity.get().to_be_bytes());
+        }
+        if let Some(coupon) = coupon {
+            // No SKU is empty, so no line reads like this.
+            hasher.update([0]);
+            hasher.update(coupon.as_str().as_bytes());
         }
         Self(data_encoding::HEXLOWER.encode(&hasher.finalize()[..16]))
     }
@@ -139,8 +146,13 @@ mod tests {
         let a = cart(&[("b", 1), ("a", 2), ("b", 3)]).unwrap();
         let b = cart(&[("a", 2), ("b", 4)]).unwrap();
         assert_eq!(a, b);
-        assert_eq!(a.hash(), b.hash());
-        assert_ne!(a.hash(), cart(&[("a", 4), ("b", 2)]).unwrap().hash());
+        assert_eq!(a.hash(None), b.hash(None));
+        assert_ne!(a.hash(None), cart(&[("a", 4), ("b", 2)]).unwrap().hash(None));
+        // A literal: a change of the rule would make every retry of a running sale another order.
+        assert_eq!(a.hash(None).as_str(), "LITERAL");
+        let coupon = |digit: &str| CouponCode::parse(&digit.repeat(40)).unwrap();
+        assert_ne!(a.hash(Some(&coupon("0"))), a.hash(None));
+        assert_ne!(a.hash(Some(&coupon("0"))), a.hash(Some(&coupon("1"))));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Pure rules: no input or output, no clock, no environment. What docs/protocol.md says, as types.
 
 pub mod activity;
+pub mod admission_ratio;
 pub mod buckets;
 pub mod cart;
+pub mod coupon;
 pub mod ids;
 pub mod lease;
 pub mod limit;
@@ -12,6 +14,7 @@ pub mod order_no;
 pub mod payment;
 pub mod rate;
 pub mod reason;
+pub mod rebalance;
 pub mod record;
 pub mod repair;
 pub mod status;

@@ -81,6 +81,14 @@ impl Money {
     }
 }
 
+impl Money {
+    /// What is left when so much is taken off; never below zero.
+    #[must_use]
+    pub const fn less(self, off: Self) -> Self {
+        Self(self.0.saturating_sub(off.0))
+    }
+}
+
 impl std::iter::Sum for Money {
     fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
         Self(amounts.fold(0, |sum, amount| sum.saturating_add(amount.0)))

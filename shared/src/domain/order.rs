@@ -6,6 +6,7 @@ pub use super::status::{Event, Status, StockEffect, Take, Transition, next, sour
 use super::{
     activity::{Activity, QuotaPolicy, Strategy},
     cart::{Cart, LinesHash, OrderLine},
+    coupon::Coupon,
     ids::{ActivityId, Bucket, BuyerId, Sku},
     limit::Charge,
     money::{Currency, Money},
@@ -40,6 +41,9 @@ pub struct Placement {
     pub biz_date: BusinessDate,
     pub created_at: UnixMillis,
     pub pay_before: UnixMillis,
+    /// The coupon that the order uses up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coupon: Option<Coupon>,
 }
 
 impl Placement {
@@ -61,18 +65,33 @@ impl Placement {
             buyer,
             strategy: activity.strategy,
             charges: activity.limit.charges(&lines, biz_date),
-            lines_hash: cart.hash(),
+            lines_hash: cart.hash(None),
             lines,
             currency: activity.currency.clone(),
             biz_date,
             created_at: now,
             pay_before: now.plus_ms(i64::from(activity.payment_minutes) * 60_000),
+            coupon: None,
         }
     }
 
+    /// The same with a coupon, which its hash tells as well.
+    #[must_use]
+    pub fn with_coupon(self, cart: &Cart, coupon: Option<Coupon>) -> Self {
+        Self { lines_hash: cart.hash(coupon.as_ref().map(|coupon| &coupon.code)), coupon, ..self }
+    }
+
+    /// What is to be paid: the lines, less what a coupon takes off.
     #[must_use]
     pub fn total(&self) -> Money {
-        super::cart::total(&self.lines)
+        let off = self.coupon.as_ref().map_or_else(Money::default, |coupon| coupon.discount);
+        super::cart::total(&self.lines).less(off)
+    }
+
+    /// Actions of its transaction beside those on stock: the order, its guards, its coupon.
+    #[must_use]
+    pub fn actions(&self) -> usize {
+        1 + self.charges.len() + usize::from(self.coupon.is_some())
     }
 
     /// The order that this submission becomes with these parts.

@@ -22,7 +22,8 @@ const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 #[serde(try_from = "String", into = "String")]
 pub struct OrderNo(String);
 
-static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
+/// Crockford's base 32, upper case.
+pub(super) static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
     let mut spec = Specification::new();
     spec.symbols.push_str(std::str::from_utf8(CROCKFORD).unwrap_or_default());
     spec.encoding().unwrap_or(data_encoding::BASE32_NOPAD)

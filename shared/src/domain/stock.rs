@@ -73,7 +73,28 @@ pub struct ChangeMark {
 #[serde(try_from = "String", into = "String")]
 pub struct MoveId(String);
 
+/// How the ids of moves begin that the system makes by itself.
+const AUTOMATIC: &str = "rebalance#";
+
 impl MoveId {
+    /// An operator's own key.
+    ///
+    /// # Errors
+    /// As [`MoveId::parse`], or when it begins as the system's own do.
+    pub fn of_operator(text: &str) -> Result<Self, Invalid> {
+        if text.starts_with(AUTOMATIC) {
+            return Err(Invalid::new("idempotency-key", "must not begin with rebalance#"));
+        }
+        Self::parse(text)
+    }
+
+    /// Of a move between two stock items of these versions: whoever plans it from them names it so.
+    #[must_use]
+    pub fn automatic(sku: &Sku, from: (Bucket, u64), to: (Bucket, u64)) -> Self {
+        // 10 + 64 + 2 · (1 + 5 + 1 + 20) bytes at most, which is too many only for versions that no item reaches.
+        Self(format!("{AUTOMATIC}{sku}#{}#{}#{}#{}", from.0, from.1, to.0, to.1))
+    }
+
     /// # Errors
     /// When it is empty, longer than 128 bytes or has anything but visible ASCII.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
@@ -103,17 +124,12 @@ impl From<MoveId> for String {
     }
 }
 
-/// What Redis needs to know of a stock item, by version: never a difference.
+/// What Redis needs to know of a stock item, by version: never a difference. Made by
+/// [`super::activity::Activity::allotment`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allotment {
     pub sku: Sku,
     pub allotted: u64,
     pub version: u64,
     pub on_sale: bool,
-}
-
-impl From<&StockItem> for Allotment {
-    fn from(item: &StockItem) -> Self {
-        Self { sku: item.sku.clone(), allotted: item.allotted, version: item.version, on_sale: item.on_sale }
-    }
 }

@@ -155,6 +155,52 @@ mod tests {
         assert_eq!(date("Europe/Berlin", "2026-10-25T01:30:00Z"), "2026-10-25");
     }
 
+    /// M13: where clocks change, also at midnight itself, the day ends once and begins once.
+    #[test]
+    fn clocks_that_change_neither_repeat_nor_skip_a_day() {
+        let around = |zone: &str, last: &str, first: &str, days: [&str; 2]| {
+            assert_eq!([date(zone, last), date(zone, first)], days, "{zone}");
+        };
+        // A day of 23 hours, and one of 25.
+        around("Europe/Berlin", "2026-03-28T22:59:59.999Z", "2026-03-28T23:00:00Z", ["2026-03-28", "2026-03-29"]);
+        around("Europe/Berlin", "2026-03-29T21:59:59.999Z", "2026-03-29T22:00:00Z", ["2026-03-29", "2026-03-30"]);
+        around("Europe/Berlin", "2026-10-25T22:59:59.999Z", "2026-10-25T23:00:00Z", ["2026-10-25", "2026-10-26"]);
+        // Midnight does not exist: the day begins at one.
+        around("America/Santiago", "2026-09-06T03:59:59.999Z", "2026-09-06T04:00:00Z", ["2026-09-05", "2026-09-06"]);
+        around("Africa/Cairo", "2026-04-23T21:59:59.999Z", "2026-04-23T22:00:00Z", ["2026-04-23", "2026-04-24"]);
+        // The hour before midnight comes twice, and is of the old day both times.
+        around("America/Santiago", "2026-04-05T02:59:59.999Z", "2026-04-05T03:00:00Z", ["2026-04-04", "2026-04-04"]);
+        around("America/Santiago", "2026-04-05T03:59:59.999Z", "2026-04-05T04:00:00Z", ["2026-04-04", "2026-04-05"]);
+        // The hour after midnight comes twice, and is of the new day both times.
+        around("America/Havana", "2026-11-01T04:59:59.999Z", "2026-11-01T05:00:00Z", ["2026-11-01", "2026-11-01"]);
+        // Half an hour of summer time; quarters of an hour; both ends of the date line.
+        around("Australia/Lord_Howe", "2026-10-03T13:29:59.999Z", "2026-10-03T13:30:00Z", ["2026-10-03", "2026-10-04"]);
+        around("Pacific/Chatham", "2026-06-01T11:14:59.999Z", "2026-06-01T11:15:00Z", ["2026-06-01", "2026-06-02"]);
+        around("Pacific/Kiritimati", "2026-06-01T09:59:59.999Z", "2026-06-01T10:00:00Z", ["2026-06-01", "2026-06-02"]);
+        around("Pacific/Pago_Pago", "2026-06-01T10:59:59.999Z", "2026-06-01T11:00:00Z", ["2026-05-31", "2026-06-01"]);
+    }
+
+    /// In every zone there is, through a whole year: a daily limit begins anew 365 times and never goes back.
+    #[test]
+    fn the_business_date_only_moves_on_in_every_zone() {
+        let begins = UnixMillis::parse("t", "2026-01-01T12:00:00Z").unwrap();
+        let (mut zones, hour_ms) = (0, 3_600_000);
+        for zone in jiff::tz::db().available().filter_map(|name| Zone::parse(name.as_str()).ok()) {
+            let mut last = zone.business_date(begins);
+            let first = last;
+            let mut days = 0;
+            for hour in 1..=365 * 24 {
+                let today = zone.business_date(begins.plus_ms(hour * hour_ms));
+                assert!(today >= last, "{}: {today} after {last}", zone.name());
+                days += i32::from(today > last);
+                last = today;
+            }
+            assert_eq!((days, last.0.since(first.0).unwrap().get_days()), (365, 365), "{}", zone.name());
+            zones += 1;
+        }
+        assert!(zones > 300, "{zones}");
+    }
+
     #[test]
     fn zones_and_times_are_parsed_or_refused() {
         assert!(Zone::parse("Mars/Olympus").is_err());

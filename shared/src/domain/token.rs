@@ -133,10 +133,27 @@ impl TokenKeys {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|_| Forged)?;
         let (body, mac) = bytes.split_at_checked(bytes.len().saturating_sub(MAC_BYTES)).ok_or(Forged)?;
         let key_id = *body.get(1).ok_or(Forged)?;
-        let key =
-            std::iter::once(&self.current).chain(self.previous.as_ref()).find(|key| key.id == key_id).ok_or(Forged)?;
-        key.mac(body).ok_or(Forged)?.verify_slice(mac).map_err(|_| Forged)?;
+        self.key(key_id)?.mac(body).ok_or(Forged)?.verify_slice(mac).map_err(|_| Forged)?;
         decode(body).ok_or(Forged)
+    }
+}
+
+impl TokenKeys {
+    /// The id of the key that signs, and what it makes of a text.
+    pub(super) fn signer(&self) -> (u8, impl Fn(&[u8]) -> [u8; MAC_BYTES]) {
+        let mac =
+            |body: &[u8]| self.current.mac(body).map(|mac| mac.finalize().into_bytes().into()).unwrap_or_default();
+        (self.current.id, mac)
+    }
+
+    /// Whether the key of this id made a MAC of the text that begins so. Compared in constant time.
+    pub(super) fn check_truncated(&self, key_id: u8, body: &[u8], mac: &[u8]) -> Result<(), Forged> {
+        let own = self.key(key_id)?.mac(body).ok_or(Forged)?;
+        own.verify_truncated_left(mac).map_err(|_| Forged)
+    }
+
+    fn key(&self, id: u8) -> Result<&SigningKey, Forged> {
+        std::iter::once(&self.current).chain(self.previous.as_ref()).find(|key| key.id == id).ok_or(Forged)
     }
 }
 

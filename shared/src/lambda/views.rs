@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::domain::{
     cart::OrderLine,
+    coupon::Coupon,
     ids::ActivityId,
     money::{Currency, Money},
     order::{Order, Placement, Status},
@@ -18,6 +19,9 @@ pub struct OrderDocument<'a> {
     pub activity: &'a ActivityId,
     pub status: Status,
     pub lines: &'a [OrderLine],
+    /// What a coupon takes off the lines, and its code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coupon: Option<&'a Coupon>,
     pub total: Money,
     pub currency: &'a Currency,
     pub biz_date: BusinessDate,
@@ -40,6 +44,7 @@ impl<'a> OrderDocument<'a> {
             activity: &placement.activity,
             status,
             lines: &placement.lines,
+            coupon: placement.coupon.as_ref(),
             total: placement.total(),
             currency: &placement.currency,
             biz_date: placement.biz_date,

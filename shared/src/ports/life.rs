@@ -19,7 +19,7 @@ pub struct Ending {
     /// Cancel, expire or refund.
     pub event: Event,
     pub at: UnixMillis,
-    /// Whether the buyer's quota stays used.
+    /// Whether the buyer's quota stays used, and with it the order's coupon.
     pub keep_quota: bool,
     /// The operation in the audit trail, and who: an operator's id, or the name of a function.
     pub operation: Operation,
@@ -49,7 +49,7 @@ pub struct Revival<'a> {
     pub payment: &'a Payment,
     /// Where its units come from this time.
     pub parts: Vec<Part>,
-    /// Whether its quota was given back and has to be taken again.
+    /// Whether its quota and its coupon were given back and have to be taken again.
     pub charge: bool,
     pub limit_max: u32,
     pub at: UnixMillis,
@@ -58,7 +58,7 @@ pub struct Revival<'a> {
 /// Transitions of committed orders, each one write that checks the order's status by itself. What was
 /// read before is only where it begins.
 pub trait OrderLife: Send + Sync {
-    /// One transaction: the transition, units back, quota back unless it is kept, the refund recorded. An
+    /// One transaction: the transition, units back, quota and coupon back unless they are kept, the refund recorded. An
     /// expiry MUST check in the write itself that the order's deadline has passed at `ending.at`.
     fn end(&self, order: &Order, ending: &Ending) -> impl Future<Output = Result<Changed, Fault>> + Send;
 
@@ -70,7 +70,7 @@ pub trait OrderLife: Send + Sync {
         at: UnixMillis,
     ) -> impl Future<Output = Result<Changed, Fault>> + Send;
 
-    /// The payment of an expired order: one transaction that takes stock and quota again, as the next take.
+    /// The payment of an expired order: one transaction that takes stock, quota and coupon again, as the next take.
     /// `Exists` when the order is not any more as it was read. MUST NOT count another placement.
     fn pay_late(&self, revival: &Revival<'_>) -> impl Future<Output = Result<Commit, Fault>> + Send;
 

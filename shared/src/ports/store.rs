@@ -24,6 +24,8 @@ pub enum Commit {
     Exists,
     /// The buyer has too many units or placements in a scope. Nothing was written.
     LimitReached,
+    /// Another order used the coupon. Nothing was written.
+    CouponUsed,
     /// A stock item is not on sale. Nothing was written.
     Frozen,
     /// These stock items have too little, or none was ever put on sale there. Nothing was written.
@@ -49,7 +51,7 @@ pub struct Cursor(pub String);
 /// Orders. Reads MUST be consistent, never from a replica.
 pub trait OrderStore: Send + Sync {
     /// One transaction: the order if nothing is stored under its number, the buyer's guards within the
-    /// limit (units and placements), every stock item on sale with enough. MUST retry conflicts and
+    /// limit (units and placements), its coupon if no order holds it, every stock item on sale with enough. MUST retry conflicts and
     /// throttling with a bound. A fault with [`super::Effect::Unknown`] may have committed.
     fn commit(&self, order: &Order, limit_max: u32) -> impl Future<Output = Result<Commit, Fault>> + Send;
 

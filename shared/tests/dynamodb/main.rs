@@ -5,6 +5,7 @@
 mod admission;
 mod claims;
 mod commits;
+mod coupons;
 mod faults;
 mod formats;
 mod life;

@@ -269,13 +269,14 @@ impl Sale {
             home: buyer.home(self.activity.buckets),
             buyer,
             strategy: Strategy::Prededuct,
-            lines_hash: cart.hash(),
+            lines_hash: cart.hash(None),
             charges: self.activity.limit.charges(&lines, biz_date),
             lines,
             currency: self.activity.currency.clone(),
             biz_date,
             created_at,
             pay_before: created_at.plus_ms(900_000),
+            coupon: None,
         }
     }
 

@@ -185,13 +185,14 @@ impl Cast {
             home: buyer_id.home(activity.buckets),
             buyer: buyer_id.clone(),
             strategy: activity.strategy,
-            lines_hash: cart.hash(),
+            lines_hash: cart.hash(None),
             charges: activity.limit.charges(&lines, biz_date),
             lines,
             currency: activity.currency.clone(),
             biz_date,
             created_at: self.created,
             pay_before: self.created.plus_ms(900_000 + i64::from(submission.order)),
+            coupon: None,
         };
         for (charge, (scope, units)) in real.charges.iter().zip(&reference.charges) {
             assert_eq!(charge.units, u32::from(*units));

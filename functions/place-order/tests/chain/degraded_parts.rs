@@ -120,7 +120,7 @@ async fn redis_failing_while_other_buckets_are_looked_for_is_no_sold_out() {
         let cart = Cart::new([(shop.activity.skus[0].sku.clone(), Quantity::new(1).unwrap())]).unwrap();
         let buyer = BuyerId::parse(&buyers[1]).unwrap();
         let token = shop.token(&buyers[1]);
-        let submission = Submission { activity: shop.activity.id.clone(), buyer, token, cart };
+        let submission = Submission { activity: shop.activity.id.clone(), buyer, token, cart, coupon: None };
         let placed = use_case.run(submission).await.unwrap();
         assert!(matches!(placed, Placed::Created(_)), "step {step}: {placed:?}");
         assert_eq!(shop.available().await, 0);

@@ -134,7 +134,7 @@ async fn order_at(shop: &Shop, at: UnixMillis) -> Placed {
     let cart = Cart::new([(Sku::parse(SKU).unwrap(), Quantity::new(1).unwrap())]).unwrap();
     let (activity, buyer) = (shop.activity.id.clone(), BuyerId::parse("alice").unwrap());
     let token = shop.token_until("alice", at.plus_ms(DAY_MS));
-    use_case.run(Submission { activity, buyer, token, cart }).await.unwrap()
+    use_case.run(Submission { activity, buyer, token, cart, coupon: None }).await.unwrap()
 }
 
 /// The scope decides what is counted, not the date: a limit per activity holds across midnight, one per

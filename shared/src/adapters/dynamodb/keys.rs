@@ -5,6 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::codec::{BadItem, Item, text_of};
 use crate::{
     domain::{
+        coupon::CouponCode,
         ids::{ActivityId, Bucket, BuyerId, Sku},
         limit::ScopeKey,
         order_no::OrderNo,
@@ -75,6 +76,11 @@ impl Key {
 
     pub fn stock(activity: &ActivityId, sku: &Sku, bucket: Bucket) -> Self {
         Self::new(format!("S#{activity}#{sku}#{bucket}"), "S")
+    }
+
+    /// The use of a coupon.
+    pub fn coupon(activity: &ActivityId, code: &CouponCode) -> Self {
+        Self::new(format!("C#{activity}#{}", code.as_str()), "C")
     }
 
     /// A change of allotments.

@@ -11,7 +11,7 @@ use super::{
     orders::{due_at, expires_at_s},
     retry::STEADY,
     stock::{NEXT_VERSION, set_mark},
-    transaction::{Action, merged, take_parts},
+    transaction::{Action, merged, release_coupon, take_parts, use_coupon},
 };
 use crate::{
     domain::{
@@ -74,6 +74,7 @@ impl OrderLife for Database {
             for charge in &closed.placement.charges {
                 changes.push((Action::Guard, charge_again(closed, charge, revival.limit_max)));
             }
+            changes.extend(use_coupon(closed));
         }
         changes.extend(take_parts(closed, parts, PAYMENT));
         self.transact(OPERATION, changes, STEADY).await
@@ -121,7 +122,7 @@ fn changed(operation: &'static str, commit: &Commit) -> Result<Changed, Fault> {
         Commit::Committed => Ok(Changed::Done),
         Commit::Exists => Ok(Changed::Otherwise),
         Commit::Busy => Ok(Changed::Busy),
-        Commit::LimitReached | Commit::Frozen | Commit::Short(_) => {
+        Commit::LimitReached | Commit::CouponUsed | Commit::Frozen | Commit::Short(_) => {
             Err(Fault::not_applied(operation, "refused where nothing is taken"))
         }
     }
@@ -135,6 +136,7 @@ fn ending_changes(order: &Order, ending: &Ending) -> Result<Option<Vec<(Action, 
         for charge in &order.placement.charges {
             changes.push((Action::Other, release_guard(order, charge)));
         }
+        changes.extend(release_coupon(order));
     }
     for ((sku, bucket), units) in merged(&order.parts) {
         let mark = ChangeMark {

@@ -5,7 +5,8 @@ use super::{
     calls::bad_item,
     change::Change,
     codec::{BadItem, decode, encode, number},
-    keys::Key,
+    keys::{self, Key},
+    orders::expires_at_s,
     retry::STEADY,
     stock::{NEXT_VERSION, set_mark},
     transaction::Action,
@@ -14,7 +15,7 @@ use crate::{
     domain::{
         FORMAT,
         ids::ActivityId,
-        stock::{ChangeMark, MoveId},
+        stock::{ChangeMark, MoveId, Operation},
     },
     ports::{Commit, Fault, MoveStore, Moved, StockMove},
 };
@@ -31,7 +32,7 @@ impl MoveStore for Database {
             },
             Commit::Busy => Moved::Busy,
             // The sale switch is no condition here: what refuses is the stock.
-            Commit::Frozen | Commit::Short(_) | Commit::LimitReached => Moved::Short,
+            Commit::Frozen | Commit::Short(_) | Commit::LimitReached | Commit::CouponUsed => Moved::Short,
         })
     }
 
@@ -45,6 +46,10 @@ impl MoveStore for Database {
 fn move_changes(change: &StockMove, mark: &ChangeMark) -> Result<Vec<(Action, Change)>, BadItem> {
     let mut item = encode(change)?;
     item.extend(Key::stock_move(&change.activity, &change.id).into_item());
+    if mark.operation == Operation::Automatic {
+        // A run a minute makes many; the audit trail keeps what they did.
+        item.insert(keys::EXPIRES_AT.to_owned(), number(expires_at_s(change.at)));
+    }
     let mut changes = vec![(Action::Order, Change::put(item).only_if("attribute_not_exists(#pk)"))];
     for part in &change.parts {
         let key = Key::stock(&change.activity, &change.sku, part.bucket);

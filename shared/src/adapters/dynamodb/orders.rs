@@ -147,7 +147,7 @@ fn tombstone_item(tombstone: &Tombstone) -> Result<Item, BadItem> {
     Ok(item)
 }
 
-/// When a dead item may go, in seconds since 1970.
+/// When an item may go that is dead, or done with, since then: in seconds since 1970.
 pub fn expires_at_s(died_at: UnixMillis) -> i64 {
     died_at.plus_ms(TOMBSTONE_LIFE_MS).get() / 1_000
 }

@@ -26,7 +26,7 @@ use crate::{
         buckets::ACTIONS_MAX,
         ids::{Bucket, Sku},
         limit::{Charge, PLACEMENTS_MAX},
-        order::{Event, Order, Part},
+        order::{Event, Order, Part, Placement},
         stock::{ChangeMark, Operation},
     },
     ports::{Commit, Effect, Fault},
@@ -48,6 +48,8 @@ pub enum Action {
     Order,
     /// Takes quota.
     Guard,
+    /// Uses a coupon up.
+    Coupon,
     /// Takes so many units.
     Stock(Sku, Bucket, u64),
     /// Gives something back, or puts something beside the order. Only what nobody planned for refuses it.
@@ -129,6 +131,7 @@ fn order_changes(order: &Order, limit_max: u32) -> Result<Vec<(Action, Change)>,
     for charge in &order.placement.charges {
         changes.push((Action::Guard, charge_guard(order, charge, limit_max)));
     }
+    changes.extend(use_coupon(order));
     changes.extend(take_parts(order, &order.parts, OPERATOR));
     Ok(changes)
 }
@@ -177,6 +180,27 @@ fn charge_guard(order: &Order, charge: &Charge, limit_max: u32) -> Change {
     .value("placements", AttributeValue::N(PLACEMENTS_MAX.to_string()))
 }
 
+/// Uses the order's coupon up, unless another order holds it.
+pub fn use_coupon(order: &Order) -> Option<(Action, Change)> {
+    let Placement { activity, order_no, coupon, .. } = &order.placement;
+    let set = "SET #format = :format, #order_no = :order_no";
+    let change = Change::update(Key::coupon(activity, &coupon.as_ref()?.code), set)
+        .only_if("attribute_not_exists(#pk) OR (#format = :format AND attribute_not_exists(#order_no))")
+        .value("format", number(FORMAT))
+        .value("order_no", text(order_no.as_str()));
+    Some((Action::Coupon, change))
+}
+
+/// Makes the order's coupon good for another order.
+pub fn release_coupon(order: &Order) -> Option<(Action, Change)> {
+    let Placement { activity, order_no, coupon, .. } = &order.placement;
+    let change = Change::update(Key::coupon(activity, &coupon.as_ref()?.code), "REMOVE #order_no")
+        .only_if("#format = :format AND #order_no = :order_no")
+        .value("format", number(FORMAT))
+        .value("order_no", text(order_no.as_str()));
+    Some((Action::Other, change))
+}
+
 /// Takes units from one stock item that is on sale and has them.
 fn take_stock(order: &Order, (sku, bucket): (&Sku, Bucket), units: u64, operator: &str) -> Change {
     let placement = &order.placement;
@@ -197,21 +221,19 @@ fn take_stock(order: &Order, (sku, bucket): (&Sku, Bucket), units: u64, operator
 }
 
 /// Every reason is read by itself; of all that they say, the first in this order counts: the order is
-/// stored, a conflict or throttling, the limit, the sale switch, the stock, anything else.
+/// stored, a conflict or throttling, the limit, the coupon, the sale switch, the stock, anything else.
 fn classify(actions: &[Action], reasons: &[CancellationReason]) -> Cancelled {
     let broken = || Cancelled::Broken(format!("cancelled for {:?}", codes(reasons)));
     if reasons.len() != actions.len() {
         return broken();
     }
-    let (mut collided, mut limited, mut frozen, mut short) = (false, false, false, Vec::new());
+    let (mut collided, mut limited, mut used, mut frozen, mut short) = (false, false, false, false, Vec::new());
     for (action, reason) in actions.iter().zip(reasons) {
         match (action, reason.code().unwrap_or(NO_OBJECTION)) {
             (_, NO_OBJECTION) | (Action::Other, CONDITION_FAILED) => {}
             (Action::Order, CONDITION_FAILED) => return Cancelled::Outcome(Commit::Exists),
-            // A guard in another format has not been counted right: that is no refusal.
-            (Action::Guard, CONDITION_FAILED) => {
-                limited |= reason.item().is_none_or(|guard| codec::check_format(guard).is_ok());
-            }
+            (Action::Guard, CONDITION_FAILED) => limited |= is_readable(reason),
+            (Action::Coupon, CONDITION_FAILED) => used |= is_readable(reason),
             (Action::Stock(sku, bucket, units), CONDITION_FAILED) => match stock_refusal(reason.item(), *units) {
                 Some(StockRefusal::Frozen) => frozen = true,
                 Some(StockRefusal::Short) => short.push((sku.clone(), *bucket)),
@@ -224,6 +246,8 @@ fn classify(actions: &[Action], reasons: &[CancellationReason]) -> Cancelled {
         Cancelled::MayPass
     } else if limited {
         Cancelled::Outcome(Commit::LimitReached)
+    } else if used {
+        Cancelled::Outcome(Commit::CouponUsed)
     } else if frozen {
         Cancelled::Outcome(Commit::Frozen)
     } else if !short.is_empty() {
@@ -231,6 +255,12 @@ fn classify(actions: &[Action], reasons: &[CancellationReason]) -> Cancelled {
     } else {
         broken()
     }
+}
+
+/// Whether the condition failed on an item that is as it should be: one in another format has not been judged
+/// right, and that is no refusal.
+fn is_readable(reason: &CancellationReason) -> bool {
+    reason.item().is_none_or(|item| codec::check_format(item).is_ok())
 }
 
 enum StockRefusal {

@@ -204,7 +204,7 @@ where
         // Redis first: what the database says afterwards is the same or newer.
         let state = self.gate.read_bucket(activity, bucket).await?;
         let stock = self.store.bucket_stock(activity, bucket).await?;
-        let allotments: Vec<Allotment> = stock.iter().map(Allotment::from).collect();
+        let allotments: Vec<Allotment> = stock.iter().map(|item| activity.allotment(item)).collect();
         if (!state.present || state.configuration.is_none())
             && self.gate.preheat(activity, bucket, &allotments, now).await? == Preheated::Loaded
         {

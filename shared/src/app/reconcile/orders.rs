@@ -15,7 +15,7 @@ use crate::{
         order_no::OrderNo,
         record::{Record, Side},
         repair::{Finding, Repair, Sighting, decide},
-        stock::{Allotment, ChangeMark, Operation},
+        stock::{ChangeMark, Operation},
         time::UnixMillis,
     },
     ports::{
@@ -298,7 +298,7 @@ where
         let mut allotments = Vec::new();
         for offer in &self.activity.skus {
             let item = self.store.set_on_sale(&self.activity.id, &offer.sku, bucket, false, &mark).await?;
-            allotments.extend(item.as_ref().map(Allotment::from));
+            allotments.extend(item.as_ref().map(|item| self.activity.allotment(item)));
         }
         self.gate.sync_allotment(&self.activity.id, bucket, &allotments).await?;
         Ok(false)

@@ -211,6 +211,7 @@ fn commit(commit: RealCommit) -> Answer {
                 None => return Answer::Other(format!("{short:?}")),
             }
         }
+        RealCommit::CouponUsed => return Answer::Other("a coupon".to_owned()),
         RealCommit::Busy => return Answer::Busy,
     })
 }
