@@ -176,12 +176,7 @@ async fn serve(orders: &Orders, wiring: &Wiring) -> Result<Gateway, StartError> 
     let keys = Arc::new(TokenKeys::new(signing_key(1)?, None)?);
     let functions = wire::functions(wiring, &keys);
     let nothing = Arc::new(|_| Box::pin(async { Err(StateError::UnknownActivity) }) as crate::functions::Later<_>);
-    let local = LocalApi {
-        reconcile: Arc::clone(&functions.reconcile),
-        expire_orders: Arc::clone(&functions.expire_orders),
-        rebalance_stock: Arc::clone(&functions.rebalance_stock),
-        state: nothing,
-    };
+    let local = LocalApi::of(&functions, nothing);
     let api = Api { functions, authorizer: Arc::new(Authorizer::new(orders.secret.clone())), local };
     Ok(Gateway::start(0, api).await?)
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::jwt::Authorizer;
 use super::reply::{Reply, json_reply, message};
 use super::routes::percent_decode;
-use crate::functions::{Later, ScheduledFunction};
+use crate::functions::{Functions, Later, ScheduledFunction};
 
 /// Both stores' view of one activity; the error is a text for the caller.
 pub type StateReader = Arc<dyn Fn(String) -> Later<Result<Value, StateError>> + Send + Sync>;
@@ -50,6 +50,16 @@ struct Login {
 }
 
 impl LocalApi {
+    #[must_use]
+    pub fn of(functions: &Functions, state: StateReader) -> Self {
+        Self {
+            reconcile: Arc::clone(&functions.reconcile),
+            expire_orders: Arc::clone(&functions.expire_orders),
+            rebalance_stock: Arc::clone(&functions.rebalance_stock),
+            state,
+        }
+    }
+
     #[must_use]
     pub fn find(&self, parts: &Parts) -> Option<LocalCall> {
         match (parts.method.as_str(), parts.uri.path()) {

@@ -87,10 +87,9 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     traffic(page, report)?;
     stock(page, report)?;
     checks(page, "Invariants", &report.checks)?;
-    let small = &report.one_home;
-    let title =
-        format!("Small sale: {} units in 8 buckets, all buyers at home in bucket {}", small.offered, small.bucket);
-    checks(page, &title, &small.checks)?;
+    for small in &report.small {
+        checks(page, &format!("Small sale: {}", small.title), &small.checks)?;
+    }
     settled(page, report)?;
     page.push_str("</body>\n</html>\n");
     Ok(())

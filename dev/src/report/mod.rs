@@ -54,13 +54,11 @@ pub struct StockRow {
     pub gate: Option<(i64, i64)>,
 }
 
-/// The small sale of one home bucket.
+/// A small sale beside the great one.
 #[derive(Clone, Debug, Serialize)]
-pub struct OneHome {
-    pub bucket: u16,
-    pub sold: u64,
-    pub offered: u64,
-    pub buyers: usize,
+pub struct SmallSale {
+    /// What is peculiar about it.
+    pub title: String,
     pub checks: Vec<Check>,
 }
 
@@ -74,7 +72,7 @@ pub struct Report {
     pub stock: Vec<StockRow>,
     pub checks: Vec<Check>,
     pub figures: Figures,
-    pub one_home: OneHome,
+    pub small: Vec<SmallSale>,
     pub settled: Settled,
     /// What became of the orders.
     pub afterwards: Afterwards,
@@ -86,7 +84,7 @@ impl Report {
     /// Whether everything holds that was checked.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.checks.iter().chain(&self.one_home.checks).all(Check::holds)
+        self.checks.iter().chain(self.small.iter().flat_map(|sale| &sale.checks)).all(Check::holds)
     }
 
     /// Requests per second over the whole sale.

@@ -60,12 +60,9 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     stock(out, report)?;
     settled(out, report)?;
     checks(out, "Invariants", &report.checks)?;
-    let small = &report.one_home;
-    let title = format!(
-        "Small sale: {} units in 8 buckets, {} buyers who all have bucket {} as their home",
-        small.offered, small.buyers, small.bucket
-    );
-    checks(out, &title, &small.checks)?;
+    for small in &report.small {
+        checks(out, &format!("Small sale: {}", small.title), &small.checks)?;
+    }
     let figures = &report.figures;
     writeln!(
         out,

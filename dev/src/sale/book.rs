@@ -9,7 +9,7 @@ use holdfast::domain::token::TokenKeys;
 use serde_json::Value;
 
 use super::client::Reply;
-use super::plan::Want;
+use super::plan::Ask;
 use crate::checks::{Answer, Submission};
 
 /// Most surprises that are kept word by word; the rest is counted.
@@ -30,8 +30,7 @@ struct Inner {
 }
 
 struct Entry {
-    buyer: u32,
-    want: Want,
+    ask: Ask,
     /// 201 came for it: once at most.
     created: bool,
     accepted: bool,
@@ -76,7 +75,8 @@ impl Book {
 
     /// Opens the submission of a token; answers its order number, or `None` for a text that is no token
     /// of this activity and buyer.
-    pub fn open(&self, activity: &str, buyer: u32, want: Want, token: &str) -> Option<String> {
+    pub fn open(&self, activity: &str, ask: Ask, token: &str) -> Option<String> {
+        let Ask { buyer, want, .. } = ask;
         let (activity, name) = (ActivityId::parse(activity).ok()?, BuyerId::parse(&buyer_name(buyer)).ok()?);
         let token = self.keys.verify(token).ok()?;
         if token.activity != activity || token.buyer != name {
@@ -87,8 +87,7 @@ impl Book {
         let mut inner = self.lock();
         inner.buyers.entry(buyer).or_default().wants.extend(want.skus());
         inner.submissions.entry(order_no.clone()).or_insert(Entry {
-            buyer,
-            want,
+            ask,
             created: false,
             accepted: false,
             ended: false,
@@ -113,12 +112,12 @@ impl Book {
         entry.created |= reply.status == 201;
         let took_back = entry.accepted && matches!(answer, Answer::Refused(code) if code != "token_mismatch");
         entry.last = answer.clone();
-        let (buyer, want) = (entry.buyer, entry.want);
+        let ask = entry.ask;
         let accepted = *answer == Answer::Accepted;
         entry.accepted |= accepted;
         if accepted {
-            let facts = inner.buyers.entry(buyer).or_default();
-            facts.holds.extend(want.skus());
+            let facts = inner.buyers.entry(ask.buyer).or_default();
+            facts.holds.extend(ask.want.skus());
             facts.order = Some(order_no.to_owned());
         }
         drop(inner);
@@ -128,7 +127,7 @@ impl Book {
         if took_back {
             self.surprise(|| format!("{order_no} was accepted, and later {}", reply.code()));
         }
-        if accepted && !is_order(&reply.body, order_no, want) {
+        if accepted && !is_order(&reply.body, order_no, ask) {
             self.surprise(|| format!("{order_no} was told as {}", reply.body));
         }
     }
@@ -164,8 +163,8 @@ impl Book {
         let accepted = inner.submissions.iter().filter(|(_, entry)| entry.accepted && !entry.ended);
         let told = |(order_no, entry): (&String, &Entry)| AcceptedOrder {
             order_no: order_no.clone(),
-            buyer: entry.buyer,
-            total: entry.want.total(),
+            buyer: entry.ask.buyer,
+            total: entry.ask.total(),
         };
         let mut orders: Vec<AcceptedOrder> = accepted.map(told).collect();
         orders.sort_unstable_by(|one, other| one.order_no.cmp(&other.order_no));
@@ -186,8 +185,8 @@ impl Book {
         let inner = &mut *self.lock();
         let Some(entry) = inner.submissions.get_mut(order_no) else { return };
         entry.ended = ended;
-        let facts = inner.buyers.entry(entry.buyer).or_default();
-        for sku in entry.want.skus() {
+        let facts = inner.buyers.entry(entry.ask.buyer).or_default();
+        for sku in entry.ask.want.skus() {
             if ended {
                 facts.holds.remove(sku);
             } else {
@@ -218,8 +217,8 @@ impl Book {
         let inner = self.lock();
         let submission = |(order_no, entry): (&String, &Entry)| Submission {
             order_no: order_no.clone(),
-            buyer: buyer_name(entry.buyer),
-            lines: entry.want.lines(),
+            buyer: buyer_name(entry.ask.buyer),
+            lines: entry.ask.want.lines(),
             accepted: entry.accepted,
             ended: entry.ended,
             last: entry.last.clone(),
@@ -229,13 +228,16 @@ impl Book {
     }
 }
 
-/// Whether the document is that of a live order with these lines.
+/// Whether the document is that of a live order with these lines, at this price.
 #[must_use]
-pub fn is_order(document: &Value, order_no: &str, want: Want) -> bool {
+pub fn is_order(document: &Value, order_no: &str, ask: Ask) -> bool {
     let lines = document["lines"].as_array().map(|lines| {
         lines.iter().filter_map(|line| Some((line["sku"].as_str()?.to_owned(), line["quantity"].as_u64()?))).collect()
     });
     let expected: std::collections::BTreeMap<String, u64> =
-        want.lines().into_iter().map(|(sku, units)| (sku, u64::from(units))).collect();
-    document["order_no"] == order_no && document["status"] == "PENDING_PAYMENT" && lines == Some(expected)
+        ask.want.lines().into_iter().map(|(sku, units)| (sku, u64::from(units))).collect();
+    document["order_no"] == order_no
+        && document["status"] == "PENDING_PAYMENT"
+        && document["total"] == ask.total()
+        && lines == Some(expected)
 }

@@ -1,6 +1,6 @@
 //! What one buyer does: takes a token, orders, comes back when asked to, looks.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::book::{Book, buyer_name};
 use super::client::{Call, Client, NoReply, Reply};
 use super::garbage::Garbage;
 use super::measure::{Kind, Measures};
-use super::plan::{Quirk, Visit, Want};
+use super::plan::{Ask, Quirk, Visit};
 use crate::checks::Answer;
 use crate::gateway::jwt::Authorizer;
 
@@ -29,6 +29,9 @@ const TOKENS_MAX: u32 = 3;
 /// Buyers from here on belong to nobody: they send garbage.
 const STRANGERS: u32 = 1_000_000_000;
 
+/// The answer to an order whose coupon another order holds.
+const COUPON_USED: &str = "coupon_used";
+
 /// What all buyers of one sale share.
 pub struct Crowd {
     pub client: Client,
@@ -36,6 +39,8 @@ pub struct Crowd {
     pub book: Book,
     pub authorizer: Arc<Authorizer>,
     pub activity: String,
+    /// The coupons that were issued for it.
+    pub coupons: OnceLock<Vec<String>>,
     /// The token that was issued last, and its buyer.
     pub last_token: Mutex<(u32, String)>,
 }
@@ -51,7 +56,7 @@ impl Crowd {
     /// Everything that this visit is about.
     pub async fn visit(&self, visit: Visit) {
         match visit {
-            Visit::Order { buyer, want, quirk } => self.buy(buyer, want, quirk).await,
+            Visit::Order { buyer, want, quirk } => self.buy(Ask::first(buyer, want), quirk).await,
             Visit::SeeActivity => self.see_activity().await,
             Visit::SeeOrder { buyer } => self.see_order(buyer).await,
             Visit::SeeOrders { buyer } => self.see_orders(buyer).await,
@@ -59,48 +64,57 @@ impl Crowd {
         }
     }
 
-    /// Takes a token and orders; again with another token when the submission was given up.
-    pub async fn buy_once(&self, buyer: u32, want: Want) -> Answer {
+    /// Takes a token and orders; again with another token when the submission was given up, and without the coupon
+    /// when that was used.
+    pub async fn buy_once(&self, mut ask: Ask) -> Answer {
         for _ in 0..TOKENS_MAX {
-            let Some(token) = self.take_token(buyer).await else { return Answer::Open };
-            let answer = self.submit(buyer, want, &token).await;
-            if answer != Answer::Refused("order_aborted".to_owned()) {
-                return answer;
+            let Some(token) = self.take_token(ask.buyer).await else { return Answer::Open };
+            let answer = self.submit(ask, &token).await;
+            match &answer {
+                Answer::Refused(code) if code == COUPON_USED => {
+                    ask.coupon = None;
+                    self.measures.extra("another token after a coupon that was used");
+                }
+                Answer::Refused(code) if code == "order_aborted" => {
+                    self.measures.extra("another token after a submission that was given up");
+                }
+                _ => return answer,
             }
-            self.measures.extra("another token after a submission that was given up");
         }
         Answer::Open
     }
 
-    async fn buy(&self, buyer: u32, want: Want, quirk: Quirk) {
-        match quirk {
-            Quirk::None => {
-                self.buy_once(buyer, want).await;
-            }
+    async fn buy(&self, ask: Ask, quirk: Quirk) {
+        let answer = match quirk {
+            Quirk::None => self.buy_once(ask).await,
             Quirk::Replay(times) => {
-                let Some(token) = self.take_token(buyer).await else { return };
-                self.submit(buyer, want, &token).await;
+                let Some(token) = self.take_token(ask.buyer).await else { return };
+                let answer = self.submit(ask, &token).await;
                 for _ in 0..times {
                     tokio::time::sleep(BEFORE_REPLAY).await;
-                    self.submit(buyer, want, &token).await;
+                    self.submit(ask, &token).await;
                 }
+                answer
             }
             Quirk::DoubleClick => {
-                let (Some(first), Some(second)) = (self.take_token(buyer).await, self.take_token(buyer).await) else {
-                    return;
-                };
-                tokio::join!(self.submit(buyer, want, &first), self.submit(buyer, want, &second));
+                let (first, second) = (self.take_token(ask.buyer).await, self.take_token(ask.buyer).await);
+                let (Some(first), Some(second)) = (first, second) else { return };
+                tokio::join!(self.submit(ask, &first), self.submit(ask, &second)).0
             }
             Quirk::LostReply => {
-                let Some(token) = self.take_token(buyer).await else { return };
-                if let Some(order_no) = self.book.open(&self.activity, buyer, want, &token) {
-                    self.client.call_and_hang_up(&self.order(buyer, want, &token)).await;
+                let Some(token) = self.take_token(ask.buyer).await else { return };
+                if let Some(order_no) = self.book.open(&self.activity, ask, &token) {
+                    self.client.call_and_hang_up(&self.order(ask, &token)).await;
                     self.measures.hung_up(Kind::Order);
                     self.book.unanswered(&order_no);
                 }
                 tokio::time::sleep(AFTER_HANG_UP).await;
-                self.submit(buyer, want, &token).await;
+                self.submit(ask, &token).await
             }
+        };
+        if answer == Answer::Refused(COUPON_USED.to_owned()) {
+            self.measures.extra("another token after a coupon that was used");
+            self.buy_once(Ask::plain(ask.buyer, ask.want)).await;
         }
     }
 
@@ -113,13 +127,16 @@ impl Crowd {
         format!("/v1/activities/{}{rest}", self.activity)
     }
 
-    fn order(&self, buyer: u32, want: Want, token: &str) -> Call {
-        let lines: Vec<_> = want.skus().iter().map(|sku| json!({ "sku": sku, "quantity": 1 })).collect();
-        let body = json!({ "token": token, "lines": lines });
-        Call::post(self.path("/orders"), &self.login(buyer), body.to_string())
+    fn order(&self, ask: Ask, token: &str) -> Call {
+        let lines: Vec<_> = ask.want.skus().iter().map(|sku| json!({ "sku": sku, "quantity": 1 })).collect();
+        let mut body = json!({ "token": token, "lines": lines });
+        if let Some(coupon) = ask.coupon {
+            body["coupon"] = json!(self.coupons.get().and_then(|coupons| coupons.get(usize::from(coupon))));
+        }
+        Call::post(self.path("/orders"), &self.login(ask.buyer), body.to_string())
     }
 
-    async fn take_token(&self, buyer: u32) -> Option<String> {
+    pub(super) async fn take_token(&self, buyer: u32) -> Option<String> {
         let call = Call::post(self.path("/tokens"), &self.login(buyer), "{}".to_owned());
         let mut patience = Patience::new(buyer);
         loop {
@@ -146,12 +163,13 @@ impl Crowd {
     }
 
     /// Sends the order until the answer is final or the buyer's patience ends.
-    async fn submit(&self, buyer: u32, want: Want, token: &str) -> Answer {
-        let Some(order_no) = self.book.open(&self.activity, buyer, want, token) else {
+    pub(super) async fn submit(&self, ask: Ask, token: &str) -> Answer {
+        let buyer = ask.buyer;
+        let Some(order_no) = self.book.open(&self.activity, ask, token) else {
             self.book.surprise(|| format!("buyer {buyer} was given a token that nobody signed"));
             return Answer::Open;
         };
-        let call = self.order(buyer, want, token);
+        let call = self.order(ask, token);
         let mut patience = Patience::new(buyer);
         loop {
             let reply = self.client.call(&call).await;
@@ -182,7 +200,9 @@ impl Crowd {
             (429 | 503, _) | (409, "not_started") => {
                 return Verdict::Later(reply.retry_after_s.map(Duration::from_secs));
             }
-            (409, code @ ("sold_out" | "limit_reached" | "order_aborted")) => Answer::Refused(code.to_owned()),
+            (409, code @ ("sold_out" | "limit_reached" | "order_aborted" | COUPON_USED)) => {
+                Answer::Refused(code.to_owned())
+            }
             (status, code) => {
                 self.book.surprise(|| format!("{order_no} was answered {status} {code}"));
                 if status >= 500 {

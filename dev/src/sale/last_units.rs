@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::buyer::Crowd;
-use super::plan::{SKUS, Want};
+use super::plan::{Ask, SKUS, Want};
 use crate::stores::Stores;
 
 /// Most rounds, and how long all of them may take.
@@ -30,7 +30,7 @@ pub async fn sell(crowd: Arc<Crowd>, stores: Stores) -> Result<(), String> {
     for _ in 0..ROUNDS_MAX {
         let mut asking = JoinSet::new();
         let available = stores.available(&crowd.activity).await?;
-        for (sku, want) in SKUS.iter().zip([Want::Phone, Want::Case, Want::Pin]) {
+        for (index, sku) in SKUS.iter().enumerate() {
             let left: i64 = available.iter().filter(|((of, _), _)| of == sku).map(|(_, units)| units).sum();
             let mut buyers = crowd.book.without(sku);
             if buyers.is_empty() {
@@ -43,7 +43,7 @@ pub async fn sell(crowd: Arc<Crowd>, stores: Stores) -> Result<(), String> {
                 turn += 1;
                 crowd.measures.extra("last wave: a token and an order each");
                 let crowd = Arc::clone(&crowd);
-                asking.spawn(async move { crowd.buy_once(buyer, want).await });
+                asking.spawn(async move { crowd.buy_once(Ask::plain(buyer, Want::only(index))).await });
             }
         }
         if asking.is_empty() || Instant::now() > ends {

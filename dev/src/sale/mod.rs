@@ -7,6 +7,7 @@ pub mod client;
 pub mod garbage;
 pub mod last_units;
 pub mod measure;
+pub mod midnight;
 pub mod one_home;
 pub mod opening;
 pub mod plan;
@@ -15,7 +16,8 @@ pub mod settle;
 pub mod shape;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use holdfast::domain::order::Status;
@@ -32,25 +34,25 @@ use self::plan::{Plan, SLOT};
 use self::progress::Progress;
 use self::shape::Shape;
 use crate::checks::{self, Check};
-use crate::report::{OneHome, Report, Settings};
+use crate::report::{Report, Settings, SmallSale};
 use crate::stack::{Stack, StartError};
 use crate::stores::snapshot::Snapshot;
 
-/// The activities of a run, before the suffix of its settings: the sale and the small one.
-pub const ACTIVITIES: [&str; 2] = ["sale", "one-home"];
+/// The activities of a run, before the suffix of its settings: the sale and the small ones.
+pub const ACTIVITIES: [&str; 3] = ["sale", "one-home", "midnight"];
 /// Threads of the clients. One: the rest of the machine is for what they measure.
 const CLIENT_THREADS: usize = 1;
 /// How long before the start the first buyers come.
 const EARLY: Duration = Duration::from_millis(300);
 
-/// Runs the sale of the settings, then the small one, and checks both.
+/// Runs the sale of the settings, then the small ones, and checks them all.
 ///
 /// # Errors
 /// When the stack does not answer. What the sale proves or disproves is in the report.
 pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Report, StartError> {
     let clients = Clients::start()?;
     let plan = Plan::new(&shape, settings.seed);
-    let crowd = Arc::new(new_crowd(stack, &settings.activity(ACTIVITIES[0]), settings.connections)?);
+    let crowd = Arc::new(new_crowd(stack, stack.address(), &settings, ACTIVITIES[0])?);
     let opening = Opening::sale(&settings, &shape);
     let opens = clients.run(Arc::clone(&crowd).open(opening)).await??;
     let progress = Progress::start(shape.requests, Arc::clone(&crowd));
@@ -65,10 +67,10 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
     let database_calls = stack.database_calls();
     progress.finish().await;
 
-    let one_home = Arc::new(new_crowd(stack, &settings.activity(ACTIVITIES[1]), settings.connections)?);
-    clients.run(one_home::play(Arc::clone(&one_home), Opening::one_home(&settings))).await??;
-
-    let settled = settle::settle(stack, &[&crowd.activity, &one_home.activity]).await?;
+    let small = small_sales(stack, &clients, &settings).await?;
+    let activities: Vec<&str> =
+        small.iter().map(|small| &small.crowd).chain([&crowd]).map(|it| &*it.activity).collect();
+    let settled = settle::settle(stack, &activities).await?;
     let snapshot = read(stack, &crowd.activity).await?;
     let submissions = crowd.book.submissions();
     let wanted: BTreeSet<String> =
@@ -80,11 +82,10 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
     checks.push(events(stack, &snapshot).await?);
     checks.push(afterwards.check(&stack.fulfilment.arrived().events, &snapshot));
 
-    let small = read(stack, &one_home.activity).await?;
-    let small_submissions = one_home.book.submissions();
-    let mut small_checks = checks::invariants(&small, &small_submissions);
-    small_checks.push(one_home::sold_out(&small));
-    small_checks.push(answers(&one_home));
+    let mut small_sales = Vec::new();
+    for sale in small {
+        small_sales.push(sale.check(stack).await?);
+    }
     Ok(Report {
         settings,
         shape,
@@ -93,17 +94,62 @@ pub async fn run(stack: &Stack, settings: Settings, shape: Shape) -> Result<Repo
         stock: crate::report::stock_rows(&snapshot),
         checks,
         figures,
-        one_home: OneHome {
-            bucket: one_home::HOME,
-            sold: small.live_units().values().sum(),
-            offered: one_home::UNITS,
-            buyers: one_home::BUYERS,
-            checks: small_checks,
-        },
+        small: small_sales,
         settled,
         afterwards,
         database_calls,
     })
+}
+
+/// A small sale that was played.
+struct Small {
+    title: String,
+    crowd: Arc<Crowd>,
+    /// What it shows beside the invariants.
+    shows: fn(&Snapshot) -> Check,
+}
+
+impl Small {
+    async fn check(self, stack: &Stack) -> Result<SmallSale, StartError> {
+        let snapshot = read(stack, &self.crowd.activity).await?;
+        let mut checks = checks::invariants(&snapshot, &self.crowd.book.submissions());
+        checks.push((self.shows)(&snapshot));
+        checks.push(answers(&self.crowd));
+        Ok(SmallSale { title: self.title, checks })
+    }
+}
+
+async fn small_sales(stack: &Stack, clients: &Clients, settings: &Settings) -> Result<Vec<Small>, StartError> {
+    let one_home = Arc::new(new_crowd(stack, stack.address(), settings, ACTIVITIES[1])?);
+    clients.run(one_home::play(Arc::clone(&one_home), Opening::one_home(settings))).await??;
+    let (ahead_ms, at) = midnight::ahead()?;
+    let gateway = stack.process_ahead(ahead_ms).await?;
+    let midnight = Arc::new(new_crowd(stack, gateway.address(), settings, ACTIVITIES[2])?);
+    clients.run(midnight::play(Arc::clone(&midnight), Opening::midnight(settings, ahead_ms), at)).await??;
+    gateway.stop().await;
+    Ok(vec![
+        Small {
+            title: format!(
+                "{} units in {} buckets, {} buyers who all have bucket {} as their home",
+                one_home::UNITS,
+                one_home::BUCKETS,
+                one_home::BUYERS,
+                one_home::HOME
+            ),
+            crowd: one_home,
+            shows: one_home::sold_out,
+        },
+        Small {
+            title: format!(
+                "midnight in {}, {} buyers who may have {} units a day",
+                midnight::ZONE,
+                midnight::BUYERS,
+                midnight::PER_DAY
+            ),
+            crowd: midnight,
+            shows: midnight::two_days,
+        },
+    ])
 }
 
 /// A runtime of their own, so that a client is not slowed down by what it measures more than the
@@ -132,13 +178,14 @@ impl Drop for Clients {
     }
 }
 
-fn new_crowd(stack: &Stack, activity: &str, connections: usize) -> Result<Crowd, StartError> {
+fn new_crowd(stack: &Stack, address: SocketAddr, settings: &Settings, activity: &str) -> Result<Crowd, StartError> {
     Ok(Crowd {
-        client: Client::new(stack.address(), connections),
+        client: Client::new(address, settings.connections),
         measures: Measures::start()?,
         book: Book::new(stack.keys()),
         authorizer: Arc::clone(&stack.authorizer),
-        activity: activity.to_owned(),
+        activity: settings.activity(activity),
+        coupons: OnceLock::new(),
         last_token: Mutex::default(),
     })
 }

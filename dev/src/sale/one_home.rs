@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::book::buyer_name;
 use super::buyer::Crowd;
 use super::opening::Opening;
-use super::plan::Want;
+use super::plan::{Ask, Want};
 use crate::checks::Check;
 use crate::stores::snapshot::Snapshot;
 
@@ -34,13 +34,13 @@ pub async fn play(crowd: Arc<Crowd>, opening: Opening) -> Result<(), String> {
         let mut asking = JoinSet::new();
         for buyer in buyers {
             let crowd = Arc::clone(&crowd);
-            asking.spawn(async move { crowd.buy_once(buyer, Want::Phone).await });
+            asking.spawn(async move { crowd.buy_once(Ask::plain(buyer, Want::PHONE)).await });
         }
         while asking.join_next().await.is_some() {}
         if u64::try_from(crowd.book.accepted()).unwrap_or(u64::MAX) >= UNITS {
             return Ok(());
         }
-        buyers = crowd.book.without(Want::Phone.skus()[0]);
+        buyers = crowd.book.without(Want::PHONE.skus()[0]);
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use super::garbage::Garbage;
 use super::opening::PRICES;
 use super::shape::Shape;
 
-/// The SKUs of the sale: the main one and two small ones.
-pub const SKUS: [&str; 3] = ["phone", "case", "pin"];
+/// The SKUs of the sale: the main one and small ones.
+pub static SKUS: [&str; 7] = ["phone", "case", "pin", "cable", "stand", "mug", "cap"];
 /// Length of a slot.
 pub const SLOT: Duration = Duration::from_millis(100);
 /// Requests of a slot at a peak, and between peaks.
@@ -21,27 +21,42 @@ const CYCLE_SLOTS: u64 = 10;
 const PEAK_SLOTS: u64 = 3;
 /// Buyers in a hundred who come with the first burst.
 const BURST_PERCENT: u64 = 20;
-/// Buyers in a thousand who want a phone and a case together, only a case, only a pin.
-const WANTS_PER_MILLE: [(Want, u64); 3] = [(Want::PhoneAndCase, 25), (Want::Case, 10), (Want::Pin, 5)];
+/// Buyers in a thousand who want something else than a phone alone.
+const WANTS_PER_MILLE: [(Want, u64); 6] = [
+    (Want::PHONE_AND_CASE, 25),
+    (Want::CASE, 10),
+    (Want::PIN, 5),
+    (Want::THREE, 8),
+    (Want::FIVE, 4),
+    (Want(&["mug", "cap"]), 6),
+];
+/// Buyers in twenty who have a coupon, and how many coupons there are: several buyers have the same one.
+const COUPON_BUYERS: u32 = 2;
+pub const COUPONS: u16 = 1_000;
+/// What a coupon takes off, in minor units: more than the cheapest SKU costs.
+pub const DISCOUNT: u64 = 700;
 
 /// What a buyer wants, one unit of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Want {
-    Phone,
-    PhoneAndCase,
-    Case,
-    Pin,
-}
+pub struct Want(&'static [&'static str]);
 
 impl Want {
+    pub const PHONE: Self = Self(&["phone"]);
+    pub const PHONE_AND_CASE: Self = Self(&["phone", "case"]);
+    pub const CASE: Self = Self(&["case"]);
+    pub const PIN: Self = Self(&["pin"]);
+    pub const THREE: Self = Self(&["phone", "cable", "stand"]);
+    pub const FIVE: Self = Self(&["phone", "cable", "stand", "mug", "cap"]);
+
+    /// One SKU alone.
+    #[must_use]
+    pub fn only(index: usize) -> Self {
+        Self(&SKUS[index..=index])
+    }
+
     #[must_use]
     pub const fn skus(self) -> &'static [&'static str] {
-        match self {
-            Self::Phone => &["phone"],
-            Self::PhoneAndCase => &["phone", "case"],
-            Self::Case => &["case"],
-            Self::Pin => &["pin"],
-        }
+        self.0
     }
 
     /// What it costs, in minor units.
@@ -55,6 +70,35 @@ impl Want {
     #[must_use]
     pub fn lines(self) -> BTreeMap<String, u32> {
         self.skus().iter().map(|sku| ((*sku).to_owned(), 1)).collect()
+    }
+}
+
+/// What a submission asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub buyer: u32,
+    pub want: Want,
+    /// Which of the sale's coupons it brings.
+    pub coupon: Option<u16>,
+}
+
+impl Ask {
+    #[must_use]
+    pub const fn plain(buyer: u32, want: Want) -> Self {
+        Self { buyer, want, coupon: None }
+    }
+
+    /// With the coupon that this buyer has, if any.
+    #[must_use]
+    pub fn first(buyer: u32, want: Want) -> Self {
+        let mine = u16::try_from(buyer / 20 % u32::from(COUPONS)).ok();
+        Self { coupon: mine.filter(|_| buyer % 20 < COUPON_BUYERS), ..Self::plain(buyer, want) }
+    }
+
+    /// What is to be paid for it, in minor units.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.want.total().saturating_sub(if self.coupon.is_some() { DISCOUNT } else { 0 })
     }
 }
 
@@ -170,7 +214,7 @@ fn want(random: &mut fastrand::Rng) -> Want {
             Some(rest) => roll = rest,
         }
     }
-    Want::Phone
+    Want::PHONE
 }
 
 /// Queries among orders, 2.3 to one, until there are no more queries.

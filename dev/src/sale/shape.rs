@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-/// Units of the two small SKUs: five in each of eight buckets, and one.
-pub const SMALL_STOCK: [u64; 2] = [40, 8];
+/// Units of the small SKUs: five in each of eight buckets, one, and two of those that come in carts.
+pub const SMALL_STOCK: [u64; 6] = [40, 8, 16, 16, 16, 16];
 /// Proportions of the sale that this one is modelled on.
 const MODEL_REQUESTS: u64 = 126_000;
 const MODEL_BUYERS: u64 = 50_000;
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(garbage, requests / 50);
         }
         let model = Shape::of(126_000, None, None).unwrap();
-        assert_eq!((model.buyers, model.units, model.queries), (50_000, 8_000, 18_510));
+        assert_eq!((model.buyers, model.units, model.queries), (50_000, 8_000, 18_657));
         assert!(Shape::of(126_000, Some(100_000), None).is_err());
         assert!(Shape::of(10, None, None).is_err());
     }

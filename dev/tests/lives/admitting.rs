@@ -18,7 +18,7 @@ async fn the_surplus_is_admitted_by_redis_and_refused_by_the_database() {
     let shop = Arc::new(shop().await);
     assert_eq!(shop.left().await, (40, 44));
     let buy = async |n: u32| {
-        let (buyer, deadline) = (format!("b{n}"), Instant::now() + Duration::from_secs(60));
+        let (buyer, deadline) = (format!("b{n}"), Instant::now() + Duration::from_mins(1));
         let token = shop.token(&buyer);
         loop {
             let answer = shop.submit(&buyer, &token, 1).await;

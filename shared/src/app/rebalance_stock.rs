@@ -95,7 +95,7 @@ where
             if stock.iter().any(|item| !item.on_sale) {
                 continue;
             }
-            let free: Vec<(Bucket, u64)> = stock.iter().map(|item| (item.bucket, free(&gate, item))).collect();
+            let free: Vec<(Bucket, u64)> = stock.iter().map(|item| (item.bucket, free(gate.as_deref(), item))).collect();
             self.shift(activity, &stock, &shifts(&free), report).await?;
         }
         Ok(())
@@ -184,7 +184,7 @@ where
 }
 
 /// Units that can move: available in the database, and not promised by Redis to an order that is on its way.
-fn free(gate: &Option<Vec<(Bucket, BucketState)>>, item: &StockItem) -> u64 {
+fn free(gate: Option<&[(Bucket, BucketState)]>, item: &StockItem) -> u64 {
     let Some(buckets) = gate else { return item.available };
     let state = buckets.iter().find(|(bucket, _)| *bucket == item.bucket);
     let sku = state.and_then(|(_, state)| state.skus.iter().find(|sku| sku.sku == item.sku));

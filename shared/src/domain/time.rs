@@ -184,13 +184,13 @@ mod tests {
     #[test]
     fn the_business_date_only_moves_on_in_every_zone() {
         let begins = UnixMillis::parse("t", "2026-01-01T12:00:00Z").unwrap();
-        let (mut zones, hour_ms) = (0, 3_600_000);
+        let (mut zones, step_ms) = (0, 3 * 3_600_000);
         for zone in jiff::tz::db().available().filter_map(|name| Zone::parse(name.as_str()).ok()) {
             let mut last = zone.business_date(begins);
             let first = last;
             let mut days = 0;
-            for hour in 1..=365 * 24 {
-                let today = zone.business_date(begins.plus_ms(hour * hour_ms));
+            for step in 1..=365 * 8 {
+                let today = zone.business_date(begins.plus_ms(step * step_ms));
                 assert!(today >= last, "{}: {today} after {last}", zone.name());
                 days += i32::from(today > last);
                 last = today;
