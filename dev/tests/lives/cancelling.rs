@@ -43,7 +43,7 @@ async fn nobody_cancels_what_is_not_theirs_or_is_paid() {
 
 /// M22: what was cancelled before it is stored never becomes an order.
 #[tokio::test]
-async fn a_cancellation_that_overtakes_its_order_wins() {
+async fn f24_a_cancellation_that_overtakes_its_order_wins() {
     let shop = Shop::open(4, &json!({})).await;
     let token = shop.token("alice");
     let order_no = shop.number(&token);

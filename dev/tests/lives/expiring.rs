@@ -49,7 +49,7 @@ async fn the_next_run_begins_where_the_last_one_got_to() {
 
 /// The write itself looks at the deadline: whoever's clock is ahead finds it refused.
 #[tokio::test]
-async fn the_deadline_is_checked_in_the_write() {
+async fn f9_the_deadline_is_checked_in_the_write() {
     use holdfast::domain::order::Event;
     use holdfast::domain::stock::Operation;
     use holdfast::ports::{Changed, Ending, OrderLife as _};

@@ -154,7 +154,7 @@ async fn a_payment_that_went_back_pays_nothing_later() {
 }
 
 #[tokio::test]
-async fn a_failed_payment_can_be_tried_again() {
+async fn f5_a_failed_payment_can_be_tried_again() {
     let shop = Shop::open(4, &json!({})).await;
     let order_no = shop.order("alice").await;
     for attempt in 0..3 {
@@ -169,7 +169,7 @@ async fn a_failed_payment_can_be_tried_again() {
 
 /// The second take may come from other buckets than the first: each holds what the order names.
 #[tokio::test]
-async fn a_late_payment_takes_the_units_where_they_are() {
+async fn f9_a_late_payment_takes_the_units_where_they_are() {
     let shop = Shop::open(2, &json!({"buckets": 2, "limit": {"scope": "activity", "max": 2}})).await;
     let order_no = shop.order("alice").await;
     let first = shop.committed(&order_no).await;
@@ -209,7 +209,7 @@ async fn money_of_no_order_goes_back_and_no_order_comes_afterwards() {
 
 /// Without Redis only the database's guard refuses: a late payment has to charge it again.
 #[tokio::test]
-async fn a_late_payment_takes_quota_again() {
+async fn f6_a_late_payment_takes_quota_again() {
     let shop = Shop::open(2, &json!({"strategy": "cas"})).await;
     let order_no = shop.order("alice").await;
     shop.let_expire().await;

@@ -61,7 +61,7 @@ async fn the_policy_decides_unless_an_operator_does() {
 
 /// The quota comes back to the day on which the order was admitted, and a late payment needs it again.
 #[tokio::test]
-async fn a_kept_quota_is_not_taken_twice_by_a_late_payment() {
+async fn f6_a_kept_quota_is_not_taken_twice_by_a_late_payment() {
     let shop = Shop::open(4, &json!({"on_cancel": "keep"})).await;
     let order_no = shop.order("alice").await;
     shop.let_expire().await;

@@ -147,7 +147,7 @@ async fn race(pair: (Begin, Act, Act), orders: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_pair_on_one_order_has_one_winner() {
+async fn f4_every_pair_on_one_order_has_one_winner() {
     let orders = std::env::var("HOLDFAST_RACES").ok().and_then(|text| text.parse().ok()).unwrap_or(ORDERS);
     for pair in PAIRS {
         race(pair, orders).await;

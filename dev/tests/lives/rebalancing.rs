@@ -44,7 +44,7 @@ async fn sell_at_home(shop: &Shop, count: usize) {
 
 /// B6: a bucket that is nearly empty gets its share from the full ones, in both stores, with an audit row each.
 #[tokio::test]
-async fn an_empty_bucket_is_filled_again() {
+async fn f23_an_empty_bucket_is_filled_again() {
     let shop = Shop::open(400, &json!({})).await;
     sell_at_home(&shop, 90).await;
     assert_eq!(buckets(&shop).await, [(10, 10), (100, 100), (100, 100), (100, 100)]);

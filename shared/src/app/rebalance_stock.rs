@@ -95,7 +95,8 @@ where
             if stock.iter().any(|item| !item.on_sale) {
                 continue;
             }
-            let free: Vec<(Bucket, u64)> = stock.iter().map(|item| (item.bucket, free(gate.as_deref(), item))).collect();
+            let free: Vec<(Bucket, u64)> =
+                stock.iter().map(|item| (item.bucket, free(gate.as_deref(), item))).collect();
             self.shift(activity, &stock, &shifts(&free), report).await?;
         }
         Ok(())

@@ -157,7 +157,7 @@ mod tests {
 
     /// M13: where clocks change, also at midnight itself, the day ends once and begins once.
     #[test]
-    fn clocks_that_change_neither_repeat_nor_skip_a_day() {
+    fn f29_clocks_that_change_neither_repeat_nor_skip_a_day() {
         let around = |zone: &str, last: &str, first: &str, days: [&str; 2]| {
             assert_eq!([date(zone, last), date(zone, first)], days, "{zone}");
         };

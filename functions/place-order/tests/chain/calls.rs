@@ -73,3 +73,14 @@ async fn a_refusal_by_the_script_calls_no_database() {
     let asked = scripts(&shop).await;
     assert!((1 + 2..=1 + 2 * 2).contains(&asked), "{asked}");
 }
+
+/// A thousand counters, and each bucket's are written by one script, one bucket after the other.
+#[tokio::test]
+async fn f28_preheating_is_one_script_per_bucket() {
+    let skus: Vec<_> = (0..16).map(|n| json!({"sku": format!("s{n}"), "stock": 64, "price": 1})).collect();
+    let shop = Shop::open(0, &json!({"buckets": 64, "skus": skus})).await;
+    // Those of the server since it started: one more where the script was not known yet.
+    let ran = scripts(&shop).await;
+    assert!((64..=65).contains(&ran), "{ran}");
+    assert_eq!((shop.available().await, shop.free().await), (16 * 64, Some(16 * 64)));
+}

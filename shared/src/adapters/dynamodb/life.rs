@@ -7,11 +7,12 @@ use super::{
     calls::{Page, Written, bad_item},
     change::Change,
     codec::{BadItem, attribute_of, decode, encode, number, text},
+    coupons::{release_coupon, use_coupon},
     keys::{self, Key},
     orders::{due_at, expires_at_s},
     retry::STEADY,
     stock::{NEXT_VERSION, set_mark},
-    transaction::{Action, merged, release_coupon, take_parts, use_coupon},
+    transaction::{Action, merged, take_parts},
 };
 use crate::{
     domain::{

@@ -6,6 +6,7 @@ mod audit;
 mod calls;
 mod change;
 mod codec;
+mod coupons;
 mod findings;
 mod image;
 mod keys;

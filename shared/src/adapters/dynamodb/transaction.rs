@@ -14,6 +14,7 @@ use super::{
     calls::bad_item,
     change::Change,
     codec::{self, BadItem, Item, number, text},
+    coupons::use_coupon,
     keys::{self, Key},
     orders::order_item,
     retry::{BUYER, Patience, may_pass},
@@ -26,7 +27,7 @@ use crate::{
         buckets::ACTIONS_MAX,
         ids::{Bucket, Sku},
         limit::{Charge, PLACEMENTS_MAX},
-        order::{Event, Order, Part, Placement},
+        order::{Event, Order, Part},
         stock::{ChangeMark, Operation},
     },
     ports::{Commit, Effect, Fault},
@@ -178,27 +179,6 @@ fn charge_guard(order: &Order, charge: &Charge, limit_max: u32) -> Change {
     .value("units", number(charge.units))
     .value("room", number(room))
     .value("placements", AttributeValue::N(PLACEMENTS_MAX.to_string()))
-}
-
-/// Uses the order's coupon up, unless another order holds it.
-pub fn use_coupon(order: &Order) -> Option<(Action, Change)> {
-    let Placement { activity, order_no, coupon, .. } = &order.placement;
-    let set = "SET #format = :format, #order_no = :order_no";
-    let change = Change::update(Key::coupon(activity, &coupon.as_ref()?.code), set)
-        .only_if("attribute_not_exists(#pk) OR (#format = :format AND attribute_not_exists(#order_no))")
-        .value("format", number(FORMAT))
-        .value("order_no", text(order_no.as_str()));
-    Some((Action::Coupon, change))
-}
-
-/// Makes the order's coupon good for another order.
-pub fn release_coupon(order: &Order) -> Option<(Action, Change)> {
-    let Placement { activity, order_no, coupon, .. } = &order.placement;
-    let change = Change::update(Key::coupon(activity, &coupon.as_ref()?.code), "REMOVE #order_no")
-        .only_if("#format = :format AND #order_no = :order_no")
-        .value("format", number(FORMAT))
-        .value("order_no", text(order_no.as_str()));
-    Some((Action::Other, change))
 }
 
 /// Takes units from one stock item that is on sale and has them.
@@ -374,6 +354,28 @@ mod tests {
         for (reasons, expected) in rows {
             assert_eq!(verdict(reasons), expected, "{reasons}");
         }
+    }
+
+    #[test]
+    fn a_coupon_ranks_after_the_limit_and_before_the_stock() {
+        let actions = [
+            Action::Order,
+            Action::Guard,
+            Action::Coupon,
+            Action::Stock(Sku::parse("a").unwrap(), Bucket::new(0).unwrap(), 2),
+        ];
+        let failed = |item| reason(CONDITION_FAILED, item);
+        let none = || reason(NO_OBJECTION, None);
+        let stock = || failed(Some(stored(true, 1)));
+        let verdict = |order, guard, coupon, stock| classify(&actions, &[order, guard, coupon, stock]);
+        let used = Cancelled::Outcome(Commit::CouponUsed);
+        assert_eq!(verdict(none(), none(), failed(None), none()), used);
+        assert_eq!(verdict(none(), none(), failed(None), stock()), used);
+        assert_eq!(verdict(none(), failed(None), failed(None), stock()), Cancelled::Outcome(Commit::LimitReached));
+        assert_eq!(verdict(failed(None), none(), failed(None), none()), Cancelled::Outcome(Commit::Exists));
+        assert_eq!(verdict(none(), none(), failed(None), reason("TransactionConflict", None)), Cancelled::MayPass);
+        let unreadable = verdict(none(), none(), failed(Some(of_another_format())), none());
+        assert!(matches!(unreadable, Cancelled::Broken(_)), "{unreadable:?}");
     }
 
     #[test]
