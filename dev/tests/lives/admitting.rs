@@ -30,7 +30,8 @@ async fn the_surplus_is_admitted_by_redis_and_refused_by_the_database() {
         }
     };
     let answers = join_all((0..80).map(buy)).await;
-    assert_eq!(answers.iter().filter(|answer| answer.0 == 201).count(), 40);
+    // 200 where the first answer was that it is not known yet.
+    assert_eq!(answers.iter().filter(|answer| matches!(answer.0, 200 | 201)).count(), 40);
     let refused = answers.iter().filter(|answer| matches!(code(answer), (409, "sold_out" | "order_aborted")));
     assert_eq!(refused.count(), 40, "a clear answer for everybody else");
     // What was refused late is back in Redis.

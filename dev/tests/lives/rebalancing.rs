@@ -9,6 +9,7 @@ use holdfast::domain::ids::{BuyerId, Sku};
 use holdfast::lambda::Wiring;
 use holdfast::ports::{StockGate as _, StockStore as _, SystemClock};
 use serde_json::json;
+use servers::{Fault, FaultKind};
 use tokio::time::{Duration, Instant};
 
 use crate::shop::{SKU, Shop, code};
@@ -36,8 +37,9 @@ fn at_home(shop: &Shop) -> impl Iterator<Item = String> {
     (0..).map(|n| format!("b{n}")).filter(move |name| BuyerId::parse(name).unwrap().home(buckets).get() == 0)
 }
 
-async fn sell_at_home(shop: &Shop, count: usize) {
-    for buyer in at_home(shop).take(count) {
+/// To so many buyers of bucket 0, after the first few.
+async fn sell_at_home(shop: &Shop, after: usize, count: usize) {
+    for buyer in at_home(shop).skip(after).take(count) {
         shop.submit_patiently(&buyer, &shop.token(&buyer)).await;
     }
 }
@@ -46,7 +48,7 @@ async fn sell_at_home(shop: &Shop, count: usize) {
 #[tokio::test]
 async fn f23_an_empty_bucket_is_filled_again() {
     let shop = Shop::open(400, &json!({})).await;
-    sell_at_home(&shop, 90).await;
+    sell_at_home(&shop, 0, 90).await;
     assert_eq!(buckets(&shop).await, [(10, 10), (100, 100), (100, 100), (100, 100)]);
     let report = rebalance(&shop).await;
     assert_eq!((report.activities, report.units, report.faults, report.complete), (1, 67, 0, true));
@@ -54,6 +56,9 @@ async fn f23_an_empty_bucket_is_filled_again() {
     assert_eq!(after[0], (77, 77), "{after:?}");
     assert!(after.iter().all(|(database, redis)| i64::try_from(*database) == Ok(*redis)), "{after:?}");
     assert_eq!(rebalance(&shop).await.moves, 0, "and again nothing");
+    // Emptied again, it is filled again.
+    sell_at_home(&shop, 90, 50).await;
+    assert!(rebalance(&shop).await.moves > 0);
     shop.agree().await;
     // B7: who moved it, and why.
     let sku = Sku::parse(SKU).unwrap();
@@ -78,6 +83,24 @@ async fn the_last_units_are_drawn_together() {
     assert_eq!(rebalance(&shop).await.moves, 0);
     assert_eq!(shop.submit("three", &shop.token("three"), 3).await.0, 201);
     assert_eq!(code(&shop.submit("late", &shop.token("late"), 1).await), (409, "sold_out"));
+    shop.agree().await;
+}
+
+/// A unit that Redis has promised to an order on its way stays where that order looks for it.
+#[tokio::test]
+async fn what_is_promised_stays() {
+    let shop = Shop::open(4, &json!({})).await;
+    let control = shop.backend.dynamodb.control();
+    control.inject(Fault::standing("TransactWriteItems", FaultKind::DropBefore));
+    let token = shop.token("alice");
+    assert_eq!(shop.submit("alice", &token, 1).await.0, 202);
+    control.clear();
+    let before = buckets(&shop).await;
+    let promised = before.iter().position(|bucket| *bucket == (1, 0)).unwrap();
+    assert_eq!(rebalance(&shop).await.units, 2);
+    let after = buckets(&shop).await;
+    assert_eq!(after[promised], (1, 0), "{after:?}");
+    assert_eq!(shop.submit("alice", &token, 1).await.0, 201);
     shop.agree().await;
 }
 
