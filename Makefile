@@ -13,6 +13,7 @@ REDIS_MIN := 7
 DENY_VERSION := 0.20.2
 SAM_PACKAGES := aws-sam-cli==1.170.0 cargo-lambda==1.9.2 cfn-lint==1.58.0 ziglang==0.17.1
 SAM_VENV := $(TOOLS)/sam-1.170.0
+FUZZ_VENV := $(TOOLS)/schemathesis-4.32.5
 # cargo-lambda finds zig and SAM finds cargo-lambda on the path.
 SAM := PATH="$(SAM_VENV)/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
 
@@ -54,6 +55,12 @@ faults: need-rust need-redis ## Every kind of failure under load, and the invari
 .PHONY: soak
 soak: need-rust need-redis ## Half an hour of random faults under load, memory flat: --minutes and --seed in ARGS
 	cargo run --locked --quiet -p dev --bin dev -- soak $(ARGS)
+
+.PHONY: fuzz-http
+fuzz-http: need-rust need-redis $(FUZZ_VENV)/ready ## The HTTP API under schemathesis, against openapi.yaml: --seed, --examples and --only in ARGS
+	@# Built with the whole workspace, as above.
+	cargo build --locked --quiet --workspace --bin dev
+	"$${CARGO_TARGET_DIR:-target}/debug/dev" fuzz --schemathesis $(FUZZ_VENV)/bin/schemathesis $(ARGS)
 
 .PHONY: lint
 lint: need-rust $(TOOLS)/bin/cargo-deny-$(DENY_VERSION) ## Format, clippy, licences and sources of every dependency
@@ -126,4 +133,10 @@ $(SAM_VENV)/ready:
 	@echo "SAM, cargo-lambda and zig are missing: installing them once, into $(SAM_VENV)"
 	python3 -m venv $(SAM_VENV)
 	$(SAM_VENV)/bin/pip install --quiet $(SAM_PACKAGES)
+	@touch $@
+
+$(FUZZ_VENV)/ready:
+	@echo "schemathesis is missing: installing it once, into $(FUZZ_VENV)"
+	python3 -m venv $(FUZZ_VENV)
+	$(FUZZ_VENV)/bin/pip install --quiet schemathesis==4.32.5
 	@touch $@

@@ -26,6 +26,8 @@ pub enum Command {
     /// A function process of the fault suite, which tells it on its input what to do.
     #[command(hide = true)]
     Worker,
+    /// Sends what the HTTP contract allows and what it forbids, and checks every answer against it.
+    Fuzz(Fuzz),
     /// Reconciles many activities and orders, and measures it.
     Size(Size),
     /// One run of a reconciliation, for `size`.
@@ -149,6 +151,22 @@ pub struct Soak {
     /// Plays one round only, that of this seed, as a round that failed prints it.
     #[arg(long)]
     pub round: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct Fuzz {
+    /// The program of schemathesis.
+    #[arg(long)]
+    pub schemathesis: PathBuf,
+    /// The same seed gives the same calls.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Most random calls of one operation, beside those that follow from the contract's bounds.
+    #[arg(long, default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub examples: u32,
+    /// Only this operation, by its `operationId`.
+    #[arg(long)]
+    pub only: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{Faults, Sale, Serve, Soak};
+use crate::args::{Faults, Fuzz, Sale, Serve, Soak};
 use crate::faults::{soak, suite};
 use crate::report::{Report, Settings, html, text};
 use crate::sale::shape::Shape;
@@ -86,6 +86,24 @@ pub async fn soak(options: Soak) -> Result<bool, StartError> {
         soaked = soak::run(&options) => soaked,
         () = interrupted.wait() => Err("interrupted".into()),
     }
+}
+
+/// Fuzzes the HTTP API; answers whether every answer was as the contract says.
+///
+/// # Errors
+/// When the stack or schemathesis does not start, or the run was interrupted.
+pub async fn fuzz(options: Fuzz) -> Result<bool, StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let stack = tokio::select! {
+        started = Stack::start(crate::fuzz::stack()) => started?,
+        () = interrupted.wait() => return Err("interrupted".into()),
+    };
+    let held = tokio::select! {
+        held = crate::fuzz::run(stack.address(), &options) => held,
+        () = interrupted.wait() => Err("interrupted".into()),
+    };
+    stack.stop().await;
+    held
 }
 
 /// Reconciles at size; answers whether exactly what was planted was found and repaired.

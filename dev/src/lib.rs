@@ -7,6 +7,7 @@ pub mod checks;
 pub mod commands;
 pub mod faults;
 pub mod functions;
+pub mod fuzz;
 pub mod gateway;
 pub mod pollers;
 pub mod report;

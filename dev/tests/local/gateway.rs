@@ -7,7 +7,9 @@ use aws_lambda_events::sqs::SqsBatchResponse;
 use dev::functions::{Functions, HttpFunction};
 use dev::gateway::jwt::Authorizer;
 use dev::gateway::local::{LocalApi, StateError};
+use dev::gateway::routes::{Access, ROUTES};
 use dev::gateway::{Api, BODY_MAX_BYTES, Gateway};
+use harness::contract::Contract;
 use lambda_http::{Body, Response};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -183,6 +185,38 @@ async fn bodies_are_limited_as_on_aws() {
     for bytes in [7 << 20, BODY_MAX_BYTES + 1] {
         let (status, answer) = fixture.call(line, &headers, &"x".repeat(bytes)).await;
         assert_eq!((status, body(&answer)), (413, json!({ "message": "Request Entity Too Large" })), "{bytes}");
+    }
+}
+
+#[tokio::test]
+async fn the_contract_tells_of_each_route_what_the_gateway_answers_for_it() {
+    let (fixture, contract) = (Fixture::start().await, Contract::load());
+    let (buyer, operator) = (fixture.bearer(&[]), fixture.bearer(&["operator"]));
+    for route in ROUTES {
+        let line = format!("{} {}", route.method, route.pattern.replace(['{', '}'], ""));
+        let check = |status: u16, body: &str| {
+            let json = |name: &str| (name == "content-type").then(|| "application/json".to_owned());
+            contract.check_parts(&route.key(), status, &json, body.as_bytes()).unwrap();
+        };
+        let mut calls = vec![(500, format!("{operator}x-test: panic\r\n"), String::new())];
+        calls.push((413, operator.clone(), "x".repeat(BODY_MAX_BYTES + 1)));
+        if route.access != Access::Public {
+            calls.push((401, String::new(), String::new()));
+        }
+        if route.access == Access::Operator {
+            calls.push((403, buyer.clone(), String::new()));
+        }
+        for (expected, headers, body) in calls {
+            let (status, answer) = fixture.call(&line, &headers, &body).await;
+            assert_eq!(status, expected, "{line}");
+            assert!(answer.contains("content-type: application/json"), "{answer}");
+            check(status, answer.split_once("\r\n\r\n").unwrap().1);
+        }
+        // Those that it gives for what this one cannot be brought to: bytes that stop coming, routes that a
+        // deployment has not, its own rate, no function to run.
+        for status in [400, 404, 429, 503] {
+            check(status, r#"{"message":"as AWS puts it"}"#);
+        }
     }
 }
 

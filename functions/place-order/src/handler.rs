@@ -12,6 +12,7 @@ use holdfast::{
     domain::{
         cart::Cart,
         ids::{ActivityId, Sku},
+        json,
         money::Quantity,
         order_no::OrderNo,
         token::TokenKeys,
@@ -35,6 +36,7 @@ pub struct Handler<C = SystemClock> {
 #[serde(deny_unknown_fields)]
 struct OrderRequest {
     token: String,
+    #[serde(deserialize_with = "json::objects")]
     lines: Vec<LineRequest>,
     coupon: Option<String>,
 }

@@ -8,6 +8,7 @@ use super::{
     Invalid,
     admission_ratio::AdmissionRatio,
     ids::{ActivityId, BucketCount, Sku},
+    json,
     limit::Limit,
     money::{Currency, Money, STOCK_MAX},
     stock::{Allotment, StockItem},
@@ -93,16 +94,20 @@ pub struct ActivityDraft {
     pub starts_at: UnixMillis,
     pub ends_at: UnixMillis,
     pub time_zone: Zone,
+    #[serde(deserialize_with = "json::word")]
     pub strategy: Strategy,
     pub buckets: BucketCount,
     #[serde(default = "default_bucket_rate")]
     pub bucket_rate: u32,
+    #[serde(deserialize_with = "json::object")]
     pub limit: Limit,
+    #[serde(deserialize_with = "json::word")]
     pub on_cancel: QuotaPolicy,
     pub payment_minutes: u32,
     #[serde(default = "default_admission_ratio")]
     pub admission_ratio: f64,
     pub currency: Currency,
+    #[serde(deserialize_with = "json::objects")]
     pub skus: Vec<Offer>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, cart::OrderLine, ids::Sku, time::BusinessDate};
+use super::{Invalid, cart::OrderLine, ids::Sku, json, time::BusinessDate};
 
 /// Highest limit that can be set, in units.
 pub const LIMIT_MAX: u32 = 1_000_000;
@@ -26,6 +26,7 @@ pub enum LimitScope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
+    #[serde(deserialize_with = "json::word")]
     pub scope: LimitScope,
     pub max: u32,
 }

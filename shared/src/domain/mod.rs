@@ -6,6 +6,7 @@ pub mod buckets;
 pub mod cart;
 pub mod coupon;
 pub mod ids;
+pub mod json;
 pub mod lease;
 pub mod limit;
 pub mod money;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Invalid,
     ids::ActivityId,
+    json,
     money::{Currency, Money},
     order::{Event, Order, Status, StockEffect, Stored, Take, Transition, next},
     order_no::OrderNo,
@@ -84,6 +85,7 @@ pub struct Payment {
     pub event_id: PaymentId,
     pub activity: ActivityId,
     pub order_no: OrderNo,
+    #[serde(deserialize_with = "json::word")]
     pub status: PaymentStatus,
     pub amount: Money,
     pub currency: Currency,

@@ -45,13 +45,33 @@ impl UnixMillis {
     /// # Errors
     /// When the text is not an RFC 3339 time with an offset.
     pub fn parse(field: &'static str, text: &str) -> Result<Self, Invalid> {
-        let time: Timestamp = text.parse().map_err(|_| Invalid::new(field, "must be an RFC 3339 time"))?;
+        let time = text.parse().ok().filter(|_: &Timestamp| is_rfc_3339(text));
+        let time = time.ok_or_else(|| Invalid::new(field, "must be an RFC 3339 time"))?;
         Ok(Self::new(time.as_millisecond()))
     }
 
     fn timestamp(self) -> Timestamp {
         Timestamp::from_millisecond(self.0).unwrap_or(Timestamp::MAX)
     }
+}
+
+/// Whether it has this form. The parser reads more: hours alone, no separators, a zone behind the offset.
+fn is_rfc_3339(text: &str) -> bool {
+    let matches = |bytes: &[u8], form: &str| {
+        let fits = |(byte, form): (&u8, u8)| match form {
+            b'0' => byte.is_ascii_digit(),
+            b'T' => b"Tt ".contains(byte),
+            b'+' => b"+-".contains(byte),
+            b'Z' => b"Zz".contains(byte),
+            _ => *byte == form,
+        };
+        bytes.len() == form.len() && bytes.iter().zip(form.bytes()).all(fits)
+    };
+    let Some((time, rest)) = text.as_bytes().split_at_checked(19) else { return false };
+    let fraction = rest.strip_prefix(b".").unwrap_or_default();
+    let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let offset = if digits == 0 { rest } else { fraction.get(digits..).unwrap_or_default() };
+    matches(time, "0000-00-00T00:00:00") && ["Z", "+00:00"].iter().any(|form| matches(offset, form))
 }
 
 impl std::fmt::Display for UnixMillis {
@@ -205,8 +225,34 @@ mod tests {
     fn zones_and_times_are_parsed_or_refused() {
         assert!(Zone::parse("Mars/Olympus").is_err());
         assert!(Zone::parse("").is_err());
-        for bad in ["", "2026-11-29", "2026-11-29T00:00:00", "yesterday"] {
+        for bad in [
+            "",
+            "2026-11-29",
+            "2026-11-29T00:00:00",
+            "yesterday",
+            "2026-11-29T19Z",
+            "2026-11-29T19:00Z",
+            "20261129T190000Z",
+            "+002026-11-29T19:00:00Z",
+            "2026-11-29T19:00:00,5Z",
+            "2026-11-29T19:00:00.Z",
+            "2026-11-29T19:00:00+01",
+            "2026-11-29T19:00:00+0100",
+            "2026-11-29T19:00:00+01:00:00",
+            "2026-11-29T19:00:00+01:00[Europe/Berlin]",
+            "2026-11-29T19:00:00ZZ",
+            "2026-11-29T24:00:00Z",
+            "2026-02-29T19:00:00Z",
+        ] {
             assert!(UnixMillis::parse("starts_at", bad).is_err(), "{bad}");
+        }
+        for (good, time) in [
+            ("2026-11-29t19:00:00z", "2026-11-29T19:00:00Z"),
+            ("2026-11-29 19:00:00.000Z", "2026-11-29T19:00:00Z"),
+            ("2026-11-29T18:30:00-00:30", "2026-11-29T19:00:00Z"),
+            ("2026-11-29T18:59:60.5Z", "2026-11-29T18:59:59.5Z"),
+        ] {
+            assert_eq!(UnixMillis::parse("t", good).unwrap().to_string(), time);
         }
         let time = UnixMillis::parse("t", "2026-11-29T10:00:00+02:00").unwrap();
         assert_eq!(time.to_string(), "2026-11-29T08:00:00Z");

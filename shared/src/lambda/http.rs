@@ -11,6 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::problem::Problem;
 use crate::domain::{
     ids::{ActivityId, BuyerId},
+    json::Object,
     order_no::OrderNo,
 };
 
@@ -126,7 +127,8 @@ pub fn json<T: DeserializeOwned>(request: &Request) -> Result<T, Problem> {
     if !essence.eq_ignore_ascii_case("application/json") {
         return Err(Problem::new(415, "unsupported_media_type", "The body must be application/json."));
     }
-    serde_json::from_slice(body).map_err(|error| Problem::invalid(format!("body: {error}")))
+    let Object(value) = serde_json::from_slice(body).map_err(|error| Problem::invalid(format!("body: {error}")))?;
+    Ok(value)
 }
 
 /// An answer with a JSON body that must not be stored.

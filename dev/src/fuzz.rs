@@ -1,0 +1,50 @@
+//! The HTTP API under calls that schemathesis makes of `openapi.yaml`, valid ones and others.
+//!
+//! `dev/fuzz/` tells what is called, what with, and what an answer is checked for.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::args::Fuzz;
+use crate::stack::{StackOptions, StartError};
+
+/// Of the reconciliation: often enough to meet orders under way.
+const RECONCILE_EVERY: Duration = Duration::from_secs(20);
+
+/// The stack that is fuzzed: as quick as it can be, because one call waits for the other.
+#[must_use]
+pub fn stack() -> StackOptions {
+    StackOptions {
+        port: 0,
+        latency: Duration::ZERO,
+        redis_url: None,
+        redis_deadline_ms: 1_000,
+        reconcile_every: RECONCILE_EVERY,
+        fulfil: true,
+    }
+}
+
+/// Runs schemathesis to its end; answers whether it found nothing. It ends with this future.
+///
+/// # Errors
+/// When it cannot be started.
+pub async fn run(api: SocketAddr, options: &Fuzz) -> Result<bool, StartError> {
+    let dev = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let api = format!("http://{api}");
+    println!("{api}, --seed {}", options.seed);
+    // Where the program was installed by another name than it is called by from the folder.
+    let mut command = Command::new(std::path::absolute(&options.schemathesis)?);
+    command.current_dir(dev.join("fuzz")).kill_on_drop(true);
+    command.env("HOLDFAST_FUZZ_API", &api).env("HOLDFAST_FUZZ_SEED", options.seed.to_string());
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.args(["run", "--url", &api]);
+    command.args(["--seed", &options.seed.to_string(), "--max-examples", &options.examples.to_string()]);
+    if let Some(operation) = &options.only {
+        command.args(["--include-operation-id", operation]);
+    }
+    let ended = command.arg(dev.join("../openapi.yaml")).status().await;
+    Ok(ended.map_err(|error| format!("{}: {error}", options.schemathesis.display()))?.success())
+}
