@@ -52,7 +52,9 @@ class Login:
 
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    dice = random.Random(repr((SEED, case.method, case.path, case.path_parameters, case.body, dict(case.headers))))
+    # Not the access token: it is another one in each run.
+    headers = {name: value for name, value in case.headers.items() if name != "Authorization"}
+    dice = random.Random(repr((SEED, case.method, case.path, case.path_parameters, case.body, headers)))
     Steering(case, dice).steer()
     if operation_of(case) == "tellPayment" and sound(case, Location.HEADER) and dice.random() < 0.95:
         kwargs["auth"] = sign

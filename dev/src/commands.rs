@@ -99,7 +99,7 @@ pub async fn fuzz(options: Fuzz) -> Result<bool, StartError> {
         () = interrupted.wait() => return Err("interrupted".into()),
     };
     let held = tokio::select! {
-        held = crate::fuzz::run(stack.address(), &options) => held,
+        held = crate::fuzz::run(&stack, &options) => held,
         () = interrupted.wait() => Err("interrupted".into()),
     };
     stack.stop().await;

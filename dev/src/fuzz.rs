@@ -2,15 +2,17 @@
 //!
 //! `dev/fuzz/` tells what is called, what with, and what an answer is checked for.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::process::Command;
 
 use crate::args::Fuzz;
-use crate::stack::{StackOptions, StartError};
+use crate::gateway::local::StateError;
+use crate::stack::{Stack, StackOptions, StartError};
 
+/// The activities in which orders are placed, and which no call changes.
+const SOLD_IN: [&str; 2] = ["running", "cas"];
 /// Of the reconciliation: often enough to meet orders under way.
 const RECONCILE_EVERY: Duration = Duration::from_secs(20);
 
@@ -27,20 +29,39 @@ pub fn stack() -> StackOptions {
     }
 }
 
-/// Runs schemathesis to its end; answers whether it found nothing. It ends with this future.
+/// Runs schemathesis to its end; answers whether it found nothing and both stores tell the same afterwards.
+/// It ends with this future.
 ///
 /// # Errors
-/// When it cannot be started.
-pub async fn run(api: SocketAddr, options: &Fuzz) -> Result<bool, StartError> {
+/// When it cannot be started, or the stores cannot be read.
+pub async fn run(stack: &Stack, options: &Fuzz) -> Result<bool, StartError> {
+    let held = schemathesis(&format!("http://{}", stack.address()), options).await?;
+    Ok(stores_agree(stack).await? && held)
+}
+
+async fn stores_agree(stack: &Stack) -> Result<bool, StartError> {
+    let read = stack.stores.clone().state_reader();
+    let mut agree = true;
+    for activity in SOLD_IN {
+        let state = read(activity.to_owned()).await.map_err(|error| match error {
+            StateError::UnknownActivity => format!("{activity} was never created"),
+            StateError::Broken(error) => error,
+        })?;
+        println!("{activity}: Redis and the database agree: {}; {}", state["agree"], state["differences"]);
+        agree &= state["agree"] == true;
+    }
+    Ok(agree)
+}
+
+async fn schemathesis(api: &str, options: &Fuzz) -> Result<bool, StartError> {
     let dev = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let api = format!("http://{api}");
     println!("{api}, --seed {}", options.seed);
-    // Where the program was installed by another name than it is called by from the folder.
+    // It is started in another folder than this one.
     let mut command = Command::new(std::path::absolute(&options.schemathesis)?);
     command.current_dir(dev.join("fuzz")).kill_on_drop(true);
-    command.env("HOLDFAST_FUZZ_API", &api).env("HOLDFAST_FUZZ_SEED", options.seed.to_string());
+    command.env("HOLDFAST_FUZZ_API", api).env("HOLDFAST_FUZZ_SEED", options.seed.to_string());
     command.env("PYTHONDONTWRITEBYTECODE", "1");
-    command.args(["run", "--url", &api]);
+    command.args(["run", "--url", api]);
     command.args(["--seed", &options.seed.to_string(), "--max-examples", &options.examples.to_string()]);
     if let Some(operation) = &options.only {
         command.args(["--include-operation-id", operation]);
