@@ -60,7 +60,8 @@ async fn schemathesis(api: &str, options: &Fuzz) -> Result<bool, StartError> {
     let mut command = Command::new(std::path::absolute(&options.schemathesis)?);
     command.current_dir(dev.join("fuzz")).kill_on_drop(true);
     command.env("HOLDFAST_FUZZ_API", api).env("HOLDFAST_FUZZ_SEED", options.seed.to_string());
-    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    // Nothing is left in the sources.
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("HYPOTHESIS_STORAGE_DIRECTORY", dev.join("../report/hypothesis"));
     command.args(["run", "--url", api]);
     command.args(["--seed", &options.seed.to_string(), "--max-examples", &options.examples.to_string()]);
     if let Some(operation) = &options.only {
