@@ -29,7 +29,7 @@ fn put_on_sale(model: &Protocol, database: &Database, sku: usize) -> i32 {
     let opened: i32 = model.scenario.stock[sku].iter().map(|units| i32::from(*units)).sum();
     let adjusted: i32 = database
         .moves
-        .iter()
+        .keys()
         .map(|id| match model.scenario.moves[usize::from(id.0)] {
             Move::Adjust { more, .. } if sku == 0 => i32::from(more),
             _ => 0,

@@ -9,9 +9,10 @@ use crate::{
     protocol::{How, Protocol},
     reference::{
         Bucket, Event, OrderId, Part, Placement, Sku, Status, Take,
-        changes::{Changed, Moved},
+        changes::Changed,
         database::{Claim, Commit, Draft, Order, Stored},
         gate::Record,
+        stock::Moved,
     },
     scenario::{Bug, Move, Reached},
     state::{Broken, Job, Late, Listed, Message, State, Then},
@@ -158,8 +159,8 @@ impl Protocol {
         let Some(Stored::Order(before)) = state.database.order(order).cloned() else { return };
         let lines = &before.placement.lines;
         let parts: Vec<Part> = lines.iter().map(|(sku, units)| Part { sku: *sku, bucket, units: *units }).collect();
-        let changed = self.pay(state, order, &parts);
-        if changed == Changed::Done
+        let paid = self.pay(state, order, &parts);
+        if paid == Commit::Committed
             && before.status == Status::Closed
             && let Some(Stored::Order(paid)) = state.database.order(order).cloned()
         {

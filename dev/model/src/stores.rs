@@ -8,10 +8,11 @@ use crate::{
     reference::{
         Bucket, Buyer, Event, Map, Moment, OrderId, PLACEMENTS_MAX, Part, Placement, Scope, Side, Sku, Status, Take,
         Units,
-        changes::{Changed, Moved, keeps_quota},
+        changes::{Changed, keeps_quota},
         database::{Claim, Commit, Draft, Limit, MoveId, Order, Stored},
         gate::{Allotment, Control, Gate, Mark, Phase, Preheated},
         scripts::{Deducted, Place, Placed, Restocked, Restored, Undone},
+        stock::Moved,
     },
     scenario::{Bug, Move, Reached},
     state::{Broken, Node, State},
@@ -262,19 +263,19 @@ impl Protocol {
     }
 
     /// A payment; a late one takes these parts.
-    pub(crate) fn pay(&self, state: &mut State, order: OrderId, parts: &[Part]) -> Changed {
+    pub(crate) fn pay(&self, state: &mut State, order: OrderId, parts: &[Part]) -> Commit {
         let mut limit = self.limit();
         if self.scenario.has(Bug::LatePaymentIgnoresGuard) {
             limit.units = Units::MAX;
         }
         let before = state.database.order(order).map(Stored::status);
-        let changed = state.database_mut().pay(order, parts, self.scenario.policy, limit);
+        let commit = state.database_mut().settle(order, parts, self.scenario.policy, limit);
         if before != Some(Status::Closed) {
-            return changed;
+            return commit;
         }
-        if changed != Changed::Done {
+        if commit != Commit::Committed {
             self.reach(Reached::LatePaymentRefused);
-            return changed;
+            return commit;
         }
         self.reach(Reached::LatePaid);
         state.ghost_mut(order).takes += 1;
@@ -283,14 +284,14 @@ impl Protocol {
         {
             paid.take = Take::FIRST;
         }
-        changed
+        commit
     }
 
     pub(crate) fn make_move(&self, state: &mut State, index: usize) -> Moved {
         let id = MoveId(u8::try_from(index).unwrap_or(u8::MAX));
         let database = state.database_mut();
         if self.scenario.has(Bug::MoveWithoutId) {
-            database.moves.retain(|made| *made != id);
+            database.moves.remove(id);
         }
         let moved = match self.scenario.moves[index] {
             Move::Units { from, to, units } => database.move_units(id, Sku(0), from, to, units),

@@ -104,7 +104,7 @@ pub struct RefundDue {
     pub at: UnixMillis,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefundReason {
     /// Another amount or currency than the order's.

@@ -1,41 +1,75 @@
-//! What happens to committed orders and to stock, one transaction each.
+//! What happens to committed orders, one write or transaction each: endings, payments, refunds. What happens
+//! to stock is in `stock.rs`.
+//!
+//! Each says for itself what the order must be like; what its caller read before is only where it begins.
 
 use holdfast::domain::{
     activity::QuotaPolicy,
     order::{StockEffect, Transition, next},
+    payment::RefundReason,
 };
 
 use super::{
-    Bucket, Event, OrderId, Part, Placement, Sku, Status, Take, Units,
-    database::{Database, Item, Limit, MoveId, Order, Stored},
-    gate::Allotment,
+    Buyer, Event, Moment, OrderId, Part, Placement, Scope, Status, Take, Units,
+    database::{Commit, Database, Limit, Order, Stored},
 };
 
-/// What ending, paying or shipping an order answers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What a change of an order answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Changed {
     Done,
-    /// It happened before.
-    Already,
-    /// It may not happen to an order in this state, or to none.
-    Refused,
-    /// Paid late, and the quota is used up.
-    LimitReached,
-    Frozen,
-    /// Paid late, and these items have too little.
-    Short(Vec<(Sku, Bucket)>),
+    /// The order is not, or not any more, as the change needs it.
+    Otherwise,
 }
 
-/// What changing an allotment answers.
+/// Names money that came, or that an operator gives back of one take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Moved {
-    Done,
-    /// This move was made before.
-    Already,
-    /// The item to take from has too little available.
-    Short,
-    /// There is no such item, or both ends are the same.
-    Unknown,
+pub enum PaymentId {
+    Provider(u8),
+    Operator(Take),
+}
+
+/// Money that goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Refund {
+    pub reason: RefundReason,
+    pub at: Moment,
+}
+
+/// How a live order ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// Cancel, expire or refund.
+    pub event: Event,
+    pub at: Moment,
+    /// Whether the order's deadline is over at that moment.
+    pub is_due: bool,
+    pub keep_quota: bool,
+    /// Whether an operator ends it, whose word on the quota is remembered.
+    pub by_operator: bool,
+    /// Money that goes back with it.
+    pub refund: Option<(PaymentId, RefundReason)>,
+}
+
+impl Ending {
+    /// As the system ends an order whose time has come.
+    #[must_use]
+    pub fn by_system(event: Event, keep_quota: bool) -> Self {
+        Self { event, at: Moment::default(), is_due: true, keep_quota, by_operator: false, refund: None }
+    }
+}
+
+/// An expired order that a late payment brings back.
+#[derive(Clone, Debug)]
+pub struct Revival<'a> {
+    /// As it was read.
+    pub closed: &'a Order,
+    pub payment: PaymentId,
+    /// Where its units come from this time.
+    pub parts: &'a [Part],
+    /// Whether its quota was given back.
+    pub charge: bool,
+    pub at: Moment,
 }
 
 /// Whether a dead order's quota stays used.
@@ -44,68 +78,95 @@ pub fn keeps_quota(policy: QuotaPolicy, status: Status) -> bool {
     policy == QuotaPolicy::Keep && !matches!(status, Status::Refunded | Status::Aborted)
 }
 
+/// Whether the event moves an order from there with this effect on its stock.
+fn moves(from: Status, event: Event, effect: StockEffect) -> bool {
+    matches!(next(Some(from), event), Transition::To(_, does) if does == effect)
+}
+
 impl Database {
-    /// Cancel, expiry or refund: transition, units back, quota back as the policy says.
-    pub fn finish(&mut self, order: OrderId, event: Event, policy: QuotaPolicy) -> Changed {
-        let Some(Stored::Order(found)) = self.orders.get_mut(order) else { return Changed::Refused };
-        let status = match next(Some(found.status), event) {
-            Transition::To(status, StockEffect::GiveBack) => status,
-            Transition::Already => return Changed::Already,
-            Transition::To(..) | Transition::Refused => return Changed::Refused,
+    /// Cancel, expiry or refund of an order that was read: transition, units back, quota back unless it is
+    /// kept, the refund recorded.
+    pub fn end(&mut self, seen: &Order, ending: &Ending) -> Changed {
+        let Transition::To(status, StockEffect::GiveBack) = next(Some(seen.status), ending.event) else {
+            return Changed::Otherwise;
         };
-        found.status = status;
-        let found = found.clone();
-        for part in merged(&found.parts) {
+        let number = seen.placement.order;
+        let refunded = ending.refund.is_some_and(|(payment, _)| self.refunds.get((number, payment)).is_some());
+        let Some(Stored::Order(found)) = self.orders.get_mut(number) else { return Changed::Otherwise };
+        let early = ending.event == Event::Expire && !ending.is_due;
+        if refunded || early || !moves(found.status, ending.event, StockEffect::GiveBack) || found.take != seen.take {
+            return Changed::Otherwise;
+        }
+        (found.status, found.updated) = (status, ending.at);
+        if ending.by_operator {
+            found.quota_kept = Some(ending.keep_quota);
+        }
+        for part in merged(&seen.parts) {
             if let Some(item) = self.stock.get_mut((part.sku, part.bucket)) {
                 item.available += part.units;
                 item.version += 1;
             }
         }
-        if !keeps_quota(policy, status) {
-            for (scope, units) in &found.placement.charges {
-                if let Some(guard) = self.guards.get_mut((found.placement.buyer, *scope)) {
+        if !ending.keep_quota {
+            for (scope, units) in &seen.placement.charges {
+                if let Some(guard) = self.guards.get_mut((seen.placement.buyer, *scope)) {
                     guard.units -= units;
                 }
             }
         }
+        if let Some((payment, reason)) = ending.refund {
+            self.refunds.insert((number, payment), Refund { reason, at: ending.at });
+        }
         Changed::Done
     }
 
-    /// A payment. One that comes late takes stock and quota again, in these parts, as the next take;
-    /// the parts of an order that still holds its stock are left as they are.
-    pub fn pay(&mut self, order: OrderId, parts: &[Part], policy: QuotaPolicy, limit: Limit) -> Changed {
-        let Some(Stored::Order(found)) = self.orders.get(order).cloned() else { return Changed::Refused };
-        match next(Some(found.status), Event::Pay) {
-            Transition::Already => Changed::Already,
-            Transition::Refused => Changed::Refused,
-            Transition::To(_, StockEffect::Take) => self.pay_late(&found, parts, policy, limit),
-            Transition::To(status, _) => {
-                self.orders.insert(order, Stored::Order(Order { status, ..found }));
+    /// The payment of an order that holds its stock.
+    pub fn pay(&mut self, order: OrderId, payment: PaymentId, at: Moment) -> Changed {
+        match self.orders.get_mut(order) {
+            Some(Stored::Order(found))
+                if moves(found.status, Event::Pay, StockEffect::None) && !found.payments.contains(&payment) =>
+            {
+                (found.status, found.updated) = (Status::Paid, at);
+                found.payments.push(payment);
                 Changed::Done
             }
+            _ => Changed::Otherwise,
         }
     }
 
-    fn pay_late(&mut self, closed: &Order, parts: &[Part], policy: QuotaPolicy, limit: Limit) -> Changed {
+    /// The order as it is, if this payment can bring it back, or can be judged to come too late for it.
+    fn payable_late(&mut self, closed: &Order, payment: PaymentId) -> Option<&mut Order> {
+        let Some(Stored::Order(found)) = self.orders.get_mut(closed.placement.order) else { return None };
+        let as_read = moves(found.status, Event::Pay, StockEffect::Take) && found.take == closed.take;
+        (as_read && !found.payments.contains(&payment)).then_some(found)
+    }
+
+    /// The payment of an expired order: stock and quota again, in these parts, as the next take. It is no
+    /// further placement.
+    pub fn pay_late(&mut self, revival: &Revival<'_>, limit: Limit) -> Commit {
+        let &Revival { closed, payment, charge, at, .. } = revival;
         // There is no third take: an order that was paid is never closed again.
-        let Some(take) = Take::from_u8(closed.take.get() + 1) else { return Changed::Refused };
-        let parts = merged(parts);
+        let Some(take) = Take::from_u8(closed.take.get() + 1) else { return Commit::Exists };
+        if self.payable_late(closed, payment).is_none() {
+            return Commit::Exists;
+        }
         let placement = &closed.placement;
-        let charges: &[_] = if keeps_quota(policy, closed.status) { &[] } else { &placement.charges };
+        let charges: &[_] = if charge { &placement.charges } else { &[] };
         let over = |units: Units, scope| {
-            self.guards.get((placement.buyer, scope)).map_or(0, |guard| guard.units) + units > limit.units
+            self.guards.get((placement.buyer, scope)).is_none_or(|guard| guard.units + units > limit.units)
         };
         if charges.iter().any(|(scope, units)| over(*units, *scope)) {
-            return Changed::LimitReached;
+            return Commit::LimitReached;
         }
+        let parts = merged(revival.parts);
         let item = |part: &Part| self.stock.get((part.sku, part.bucket));
         if parts.iter().any(|part| item(part).is_some_and(|item| !item.on_sale)) {
-            return Changed::Frozen;
+            return Commit::Frozen;
         }
         let has_too_little = |part: &&Part| item(part).is_none_or(|item| item.available < part.units);
         let short: Vec<_> = parts.iter().filter(has_too_little).map(|part| (part.sku, part.bucket)).collect();
         if !short.is_empty() {
-            return Changed::Short(short);
+            return Commit::Short(short);
         }
         for part in &parts {
             if let Some(item) = self.stock.get_mut((part.sku, part.bucket)) {
@@ -118,123 +179,82 @@ impl Database {
                 guard.units += units;
             }
         }
-        let Transition::To(status, _) = next(Some(closed.status), Event::Pay) else { return Changed::Refused };
-        self.orders.insert(placement.order, Stored::Order(Order { status, take, parts, ..closed.clone() }));
+        if let Some(alive) = self.payable_late(closed, payment) {
+            (alive.status, alive.take, alive.updated) = (Status::Paid, take, at);
+            alive.parts = revival.parts.to_vec();
+            alive.payments.push(payment);
+        }
+        Commit::Committed
+    }
+
+    /// Money that goes back, recorded once; of an expired order, which it might still have paid, together with
+    /// the order's own note of it.
+    pub fn record_refund(
+        &mut self,
+        order: OrderId,
+        payment: PaymentId,
+        refund: Refund,
+        expired: Option<&Order>,
+    ) -> Changed {
+        if self.refunds.get((order, payment)).is_some() {
+            return Changed::Otherwise;
+        }
+        if let Some(expired) = expired {
+            let Some(judged) = self.payable_late(expired, payment) else { return Changed::Otherwise };
+            judged.payments.push(payment);
+        }
+        self.refunds.insert((order, payment), refund);
         Changed::Done
+    }
+
+    /// What the system does about an event of an order: reads it, and ends it by the policy.
+    pub fn finish(&mut self, order: OrderId, event: Event, policy: QuotaPolicy) -> Changed {
+        let Some(Stored::Order(seen)) = self.orders.get(order).cloned() else { return Changed::Otherwise };
+        let Transition::To(status, _) = next(Some(seen.status), event) else { return Changed::Otherwise };
+        self.end(&seen, &Ending::by_system(event, keeps_quota(policy, status)))
+    }
+
+    /// What the system does about a payment: reads the order, and pays it in time or late, in these parts.
+    /// `Exists` where it is neither.
+    pub fn settle(&mut self, order: OrderId, parts: &[Part], policy: QuotaPolicy, limit: Limit) -> Commit {
+        let (payment, at) = (PaymentId::Provider(0), Moment::default());
+        let Some(Stored::Order(seen)) = self.orders.get(order).cloned() else { return Commit::Exists };
+        match next(Some(seen.status), Event::Pay) {
+            Transition::To(_, StockEffect::Take) => {
+                let charge = !keeps_quota(policy, seen.status);
+                self.pay_late(&Revival { closed: &seen, payment, parts, charge, at }, limit)
+            }
+            Transition::To(..) if self.pay(order, payment, at) == Changed::Done => Commit::Committed,
+            _ => Commit::Exists,
+        }
     }
 
     /// Goods leave the house.
     pub fn ship(&mut self, order: OrderId) -> Changed {
-        let Some(Stored::Order(found)) = self.orders.get_mut(order) else { return Changed::Refused };
-        match next(Some(found.status), Event::Ship) {
-            Transition::To(status, _) => {
-                found.status = status;
+        match self.orders.get_mut(order) {
+            Some(Stored::Order(found)) if moves(found.status, Event::Ship, StockEffect::None) => {
+                found.status = Status::Shipped;
                 Changed::Done
             }
-            Transition::Already => Changed::Already,
-            Transition::Refused => Changed::Refused,
+            _ => Changed::Otherwise,
         }
     }
 
-    /// Puts stock on sale if there is none there; answers what is there then.
-    pub fn open_stock(&mut self, sku: Sku, bucket: Bucket, units: Units) -> Item {
-        if let Some(item) = self.stock.get((sku, bucket)) {
-            return *item;
-        }
-        let item = Item { allotted: units, available: units, version: 1, on_sale: true };
-        self.stock.insert((sku, bucket), item);
-        item
-    }
-
-    /// More or fewer units for a bucket: the move if it was not made, and only what is available.
-    pub fn adjust(&mut self, id: MoveId, sku: Sku, bucket: Bucket, more: i16) -> Moved {
-        if self.moves.contains(&id) {
-            return Moved::Already;
-        }
-        let Some(item) = self.stock.get_mut((sku, bucket)) else { return Moved::Unknown };
-        let (Some(available), Some(allotted)) =
-            (item.available.checked_add_signed(more), item.allotted.checked_add_signed(more))
-        else {
-            return Moved::Short;
-        };
-        *item = Item { available, allotted, version: item.version + 1, ..*item };
-        self.note_move(id);
-        Moved::Done
-    }
-
-    /// Units from one bucket to another, in one transaction.
-    pub fn move_units(&mut self, id: MoveId, sku: Sku, from: Bucket, to: Bucket, units: Units) -> Moved {
-        if self.moves.contains(&id) {
-            return Moved::Already;
-        }
-        // A transaction names an item once, so a move has two ends.
-        let ends = (self.stock.get((sku, from)), self.stock.get((sku, to)));
-        let (Some(&source), Some(&target), true) = (ends.0, ends.1, from != to) else { return Moved::Unknown };
-        let Some(available) = source.available.checked_sub(units) else { return Moved::Short };
-        let allotted = source.allotted.saturating_sub(units);
-        self.stock.insert((sku, from), Item { available, allotted, version: source.version + 1, ..source });
-        let (available, allotted) = (target.available + units, target.allotted + units);
-        self.stock.insert((sku, to), Item { available, allotted, version: target.version + 1, ..target });
-        self.note_move(id);
-        Moved::Done
-    }
-
-    fn note_move(&mut self, id: MoveId) {
-        self.moves.push(id);
-        self.moves.sort_unstable();
-    }
-
-    /// The sale switch. Set to what it is already, it changes nothing.
-    pub fn set_on_sale(&mut self, sku: Sku, bucket: Bucket, on_sale: bool) -> Option<Item> {
-        let item = self.stock.get_mut((sku, bucket))?;
-        if item.on_sale != on_sale {
-            item.on_sale = on_sale;
-            item.version += 1;
-        }
-        Some(*item)
-    }
-
-    /// Sets `available` only if the item still has this version; answers whether it had.
-    pub fn correct_available(&mut self, sku: Sku, bucket: Bucket, version: u16, available: Units) -> bool {
-        match self.stock.get_mut((sku, bucket)) {
-            Some(item) if item.version == version => {
-                item.available = available;
-                item.version += 1;
-                true
+    /// Units of a buyer in one scope, of live orders and of dead ones whose quota stays used.
+    #[must_use]
+    pub fn charged(&self, buyer: Buyer, scope: Scope, policy: QuotaPolicy) -> Units {
+        let counts = |stored: &Stored| match stored {
+            Stored::Order(order) if order.placement.buyer == buyer => {
+                let holds = order.status.is_live() || order.keeps_quota(policy);
+                if holds { charge(&order.placement, scope) } else { 0 }
             }
-            _ => false,
-        }
-    }
-
-    /// What a bucket of Redis is told of its stock, in SKU order.
-    #[must_use]
-    pub fn allotments(&self, bucket: Bucket) -> Vec<Allotment> {
-        let here = self.stock.iter().filter(|((_, of), _)| *of == bucket);
-        here.map(|((sku, _), item)| Allotment {
-            sku,
-            allotted: item.allotted,
-            version: item.version,
-            on_sale: item.on_sale,
-        })
-        .collect()
-    }
-
-    /// Units of live orders in one stock item.
-    #[must_use]
-    pub fn live_units(&self, sku: Sku, bucket: Bucket) -> Units {
-        let parts = self.live().flat_map(|order| &order.parts);
-        parts.filter(|part| part.sku == sku && part.bucket == bucket).map(|part| part.units).sum()
-    }
-
-    /// Units of a buyer's live orders in one scope.
-    #[must_use]
-    pub fn live_charges(&self, buyer: super::Buyer, scope: super::Scope) -> Units {
-        let of_buyer = self.live().map(|order| &order.placement).filter(|placement| placement.buyer == buyer);
-        of_buyer.map(|placement: &std::sync::Arc<Placement>| charge(placement, scope)).sum()
+            _ => 0,
+        };
+        self.orders.iter().map(|(_, stored)| counts(stored)).sum()
     }
 }
 
-fn charge(placement: &Placement, scope: super::Scope) -> Units {
+fn charge(placement: &Placement, scope: Scope) -> Units {
     placement.charges.iter().filter(|(of, _)| *of == scope).map(|(_, units)| units).sum()
 }
 

@@ -1,11 +1,18 @@
-//! Orders, guards and stock in the database, and the order transaction. What changes an order or its
-//! stock afterwards is in `changes.rs`.
+//! Orders, guards and stock in the database, and the order transaction. What changes an order
+//! afterwards is in `changes.rs`, what changes stock in `stock.rs`.
 
 use std::sync::Arc;
 
-use holdfast::domain::order::{Transition, next};
+use holdfast::domain::{
+    activity::QuotaPolicy,
+    order::{Transition, next},
+};
 
-use super::{Bucket, Buyer, Event, Map, OrderId, Part, Placement, Scope, Sku, Status, Take, Units};
+use super::{
+    Bucket, Buyer, Event, Map, Moment, OrderId, Part, Placement, Scope, Sku, Status, Take, Units,
+    changes::{PaymentId, Refund, keeps_quota},
+    stock::Move,
+};
 
 /// A committed order, live or dead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,9 +21,21 @@ pub struct Order {
     pub status: Status,
     pub take: Take,
     pub parts: Vec<Part>,
+    /// When its status last changed.
+    pub updated: Moment,
+    /// Payments that took effect, or were judged while the order could have been paid, in their order.
+    pub payments: Vec<PaymentId>,
+    /// What the operator said of the quota who ended it.
+    pub quota_kept: Option<bool>,
 }
 
 impl Order {
+    /// Whether its quota stays used now that it is dead.
+    #[must_use]
+    pub fn keeps_quota(&self, policy: QuotaPolicy) -> bool {
+        self.quota_kept.unwrap_or_else(|| keeps_quota(policy, self.status))
+    }
+
     /// Home and every other bucket that holds a part, each once, home first.
     #[must_use]
     pub fn buckets(&self) -> Vec<Bucket> {
@@ -83,7 +102,8 @@ pub struct Database {
     pub orders: Map<OrderId, Stored>,
     pub guards: Map<(Buyer, Scope), Guard>,
     pub stock: Map<(Sku, Bucket), Item>,
-    pub moves: Vec<MoveId>,
+    pub refunds: Map<(OrderId, PaymentId), Refund>,
+    pub moves: Map<MoveId, Move>,
 }
 
 /// Most units and placements per buyer and scope.
@@ -201,6 +221,9 @@ impl Database {
                 status: Status::PendingPayment,
                 take: Take::FIRST,
                 parts: parts.clone(),
+                updated: Moment::default(),
+                payments: Vec::new(),
+                quota_kept: None,
             };
             self.orders.insert(placement.order, Stored::Order(order));
         }

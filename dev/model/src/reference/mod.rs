@@ -9,6 +9,7 @@ pub mod changes;
 pub mod database;
 pub mod gate;
 pub mod scripts;
+pub mod stock;
 
 use std::{
     hash::{Hash, Hasher},

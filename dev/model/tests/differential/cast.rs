@@ -24,7 +24,7 @@ use holdfast::{
     ports::{Clock as _, SystemClock},
 };
 use model::reference::{
-    Bucket, Buyer, Day, LinesId, OrderId, Part, Placement, Scope, Sku, Units,
+    Bucket, Buyer, Day, LinesId, Moment, OrderId, Part, Placement, Scope, Sku, Units,
     gate::{Control, Phase},
 };
 use serde_json::json;
@@ -41,6 +41,8 @@ pub const CARTS: [&[(u8, Units)]; 6] =
 /// Buyers have whatever their identity provider gives them.
 const BUYER_STEMS: [&str; BUYERS as usize] = ["alice", "e=f;g|D#h", "}{a:b}"];
 const HOUR_MS: i64 = 3_600_000;
+/// From admission to the deadline of the first submission, in milliseconds; each next one has one more.
+const PAY_WITHIN_MS: u32 = 900_000;
 /// Orders that only make a buyer's list long, from this number on: [`Cast::filler`].
 const FILLERS_FROM: u8 = 100;
 pub const FILLERS_MAX: u8 = 20;
@@ -86,6 +88,11 @@ pub fn part_list(parts: &[Part]) -> String {
 
 pub const fn buyer_of(order: u8) -> Buyer {
     Buyer(if order < FILLERS_FROM { order % BUYERS } else { (order - FILLERS_FROM) / FILLERS_MAX })
+}
+
+/// Until when an order has to be paid.
+pub const fn due(order: OrderId) -> Moment {
+    Moment(PAY_WITHIN_MS + order.0 as u32)
 }
 
 /// Two buyers at home in the first bucket, one in the second.
@@ -191,7 +198,7 @@ impl Cast {
             currency: activity.currency.clone(),
             biz_date,
             created_at: self.created,
-            pay_before: self.created.plus_ms(900_000 + i64::from(submission.order)),
+            pay_before: self.at(due(order)),
             coupon: None,
         };
         for (charge, (scope, units)) in real.charges.iter().zip(&reference.charges) {
@@ -223,6 +230,19 @@ impl Cast {
 
     pub fn by_real(&self, real: &RealPlacement) -> Option<&Both> {
         self.placements.iter().find(|both| both.real == *real)
+    }
+
+    pub fn by_reference(&self, reference: &Placement) -> Option<&Both> {
+        self.placements.iter().find(|both| *both.reference == *reference)
+    }
+
+    /// Moments are counted in milliseconds from the admission on.
+    pub fn at(&self, moment: Moment) -> UnixMillis {
+        self.created.plus_ms(moment.0.into())
+    }
+
+    pub fn moment(&self, at: UnixMillis) -> Option<Moment> {
+        u32::try_from(at.since_ms(self.created)).ok().map(Moment)
     }
 
     pub fn number(&self, order: OrderId) -> OrderNo {

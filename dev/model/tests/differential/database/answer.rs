@@ -5,18 +5,25 @@ use std::collections::BTreeSet;
 use holdfast::{
     adapters::dynamodb::Database as RealDatabase,
     domain::{
+        activity::QuotaPolicy,
         order::{Order as RealOrder, Stored as RealStored, Tombstone},
         stock::{ChangeMark, Operation as Change, StockItem},
     },
     ports::{Claim as RealClaim, Commit as RealCommit, Fault, OrderStore as _, StockStore as _},
 };
 use model::reference::{
-    Bucket, Buyer, OrderId, PLACEMENTS_MAX, Part, Sku, Units,
+    Bucket, Buyer, Moment, OrderId, PLACEMENTS_MAX, Part, Sku, Units,
+    changes::{Changed, PaymentId, Refund},
     database::{Claim, Commit, Database, Draft, Item, Limit, Order, Stored},
+    stock::{Move, Moved},
 };
 
-use super::operation::Operation;
-use crate::cast::{Cast, ORDERS, SKUS, real_bucket, real_parts, real_sku, reference_sku};
+use super::{
+    life::{self, How, Life, told},
+    operation::Operation,
+    past::Past,
+};
+use crate::cast::{Cast, ORDERS, SKUS, due, real_bucket, real_parts, real_sku, reference_sku};
 
 pub const OPERATOR: &str = "differential";
 
@@ -30,23 +37,38 @@ pub enum Answer {
     Orders(Vec<(OrderId, Stored)>),
     Numbers(Vec<OrderId>),
     Stock(Vec<((Sku, Bucket), Item)>),
+    Cancelled(Changed),
+    Expired(Changed),
+    Refunded(Changed),
+    Paid(Changed),
+    PaidLate(Commit),
+    RefundRecorded(Changed),
+    Refunds(Vec<(PaymentId, Refund)>),
+    /// In the order of their deadlines.
+    Due(Vec<OrderId>),
+    Moved(Moved),
+    Move(Option<Move>),
     /// Conflicts outlasted the tries; nothing was written.
     Busy,
     /// Nothing that the reference ever says.
     Other(String),
 }
 
-/// An operation with what it depends on at its start: the versions that its caller read.
+/// An operation with what it depends on at its start: what its caller read, and when it is.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub operation: Operation,
     pub version: u16,
     /// The mark that it leaves on stock that it changes by itself.
     pub reference: String,
+    pub at: Moment,
+    /// The order as its caller read it.
+    pub seen: Option<Order>,
+    pub policy: QuotaPolicy,
 }
 
 impl Call {
-    pub fn new(operation: &Operation, database: &Database, reference: String) -> Self {
+    pub fn new(operation: &Operation, database: &Database, past: &Past, (reference, at): (String, Moment)) -> Self {
         let version = match operation {
             Operation::Correct { sku, bucket, off, .. } => {
                 let known = database.stock.get((Sku(*sku), Bucket(*bucket))).map_or(1, |item| item.version);
@@ -54,7 +76,19 @@ impl Call {
             }
             _ => 0,
         };
-        Self { operation: operation.clone(), version, reference }
+        let (seen, at) = match operation {
+            Operation::Life(life) => {
+                let at = match life {
+                    Life::End { order, how: How::Expire(late_by), .. } => {
+                        Moment(due(OrderId(*order)).0.strict_add_signed(*late_by))
+                    }
+                    _ => at,
+                };
+                (life.read().map(|(order, ago)| past.seen(OrderId(order), ago)), at)
+            }
+            _ => (None, at),
+        };
+        Self { operation: operation.clone(), version, reference, at, seen, policy: past.policy }
     }
 }
 
@@ -98,6 +132,7 @@ pub fn expect(cast: &Cast, database: &mut Database, call: &Call) -> Answer {
         }
         Operation::BucketStock { bucket } => stock(database, &|of| of.0 == *bucket),
         Operation::Stock => stock(database, &|_| true),
+        Operation::Life(life) => life::answer::expect(database, life, call),
         Operation::Crowd { .. } => Answer::Other("no operation of the database".to_owned()),
     }
 }
@@ -124,7 +159,7 @@ async fn try_ask(cast: &Cast, database: &RealDatabase, call: &Call) -> Result<An
     Ok(match &call.operation {
         Operation::Commit { of, parts, limit } => {
             let order = cast.both(*of).real.clone().into_order(real_parts(parts));
-            commit(database.commit(&order, (*limit).into()).await?)
+            commit(database.commit(&order, (*limit).into()).await?, Answer::Commit)
         }
         Operation::Claim { of, knows } => {
             let real = &cast.both(*of).real;
@@ -151,6 +186,7 @@ async fn try_ask(cast: &Cast, database: &RealDatabase, call: &Call) -> Result<An
             let known = item(*sku, *bucket, 0, call.version);
             Answer::Corrected(database.correct_available(&known, (*available).into(), &mark).await?)
         }
+        Operation::Life(life) => return life::answer::ask(cast, database, life, call).await,
         _ => return try_read(cast, database, &call.operation).await,
     })
 }
@@ -198,8 +234,8 @@ async fn try_read(cast: &Cast, database: &RealDatabase, operation: &Operation) -
     })
 }
 
-fn commit(commit: RealCommit) -> Answer {
-    Answer::Commit(match commit {
+pub fn commit(commit: RealCommit, answer: impl FnOnce(Commit) -> Answer) -> Answer {
+    answer(match commit {
         RealCommit::Committed => Commit::Committed,
         RealCommit::Exists => Commit::Exists,
         RealCommit::LimitReached => Commit::LimitReached,
@@ -249,7 +285,14 @@ pub fn order(cast: &Cast, real: &RealOrder) -> Result<Order, String> {
     };
     let parts: Option<Vec<Part>> = real.parts.iter().map(part).collect();
     let parts = parts.ok_or_else(|| format!("parts {:?}", real.parts))?;
-    Ok(Order { placement: both.reference.clone(), status: real.status, take: real.take, parts })
+    let updated = cast.moment(real.updated_at).ok_or_else(|| format!("updated at {}", real.updated_at))?;
+    let payments: Result<Vec<_>, String> = real.payments.iter().map(told::reference_payment).collect();
+    let quota_kept = real.ended_by.as_ref().map(|ended| ended.quota_kept);
+    if real.ended_by != quota_kept.map(told::ended_by) {
+        return Err(format!("ended by {:?}", real.ended_by));
+    }
+    let (placement, status, take) = (both.reference.clone(), real.status, real.take);
+    Ok(Order { placement, status, take, parts, updated, payments: payments?, quota_kept })
 }
 
 pub fn stored(cast: &Cast, real: &RealStored) -> Result<(OrderId, Stored), String> {

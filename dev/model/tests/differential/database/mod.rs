@@ -1,8 +1,11 @@
 //! Random scripts of the database, on the local one.
 
 mod answer;
+mod life;
 mod operation;
-mod server;
+mod past;
+mod read;
+pub mod server;
 mod stage;
 
 use std::cell::Cell;
@@ -10,11 +13,12 @@ use std::cell::Cell;
 use tokio::runtime::Builder;
 
 use crate::run::Share;
+use life::answer::CIRCUMSTANCES;
 use server::Server;
 use stage::Stage;
 
 /// Every kind of answer that there is.
-const ANSWERS: [&str; 17] = [
+const ANSWERS: [&str; 41] = [
     "Commit Committed",
     "Commit Exists",
     "Commit LimitReached",
@@ -32,6 +36,30 @@ const ANSWERS: [&str; 17] = [
     "Orders [",
     "Numbers [OrderId",
     "Numbers []",
+    "Cancelled Done",
+    "Cancelled Otherwise",
+    "Expired Done",
+    "Expired Otherwise",
+    "Refunded Done",
+    "Refunded Otherwise",
+    "Paid Done",
+    "Paid Otherwise",
+    "PaidLate Committed",
+    "PaidLate Exists",
+    "PaidLate LimitReached",
+    "PaidLate Frozen",
+    "PaidLate Short",
+    "RefundRecorded Done",
+    "RefundRecorded Otherwise",
+    "Refunds [",
+    "Refunds []",
+    "Due [OrderId",
+    "Due []",
+    "Moved Done",
+    "Moved Already",
+    "Moved Short",
+    "Move Some",
+    "Move None",
 ];
 
 /// One step after another.
@@ -43,7 +71,7 @@ pub fn sequences(share: &Share) -> Result<(), String> {
         items.set(items.get() + runtime.block_on(Stage::play(&server, &script))?);
         Ok(())
     })?;
-    server.met.has_all(share, &ANSWERS)?;
+    server.met.has_all(share, &[&ANSWERS[..], &CIRCUMSTANCES[..]].concat())?;
     // What every script looked for is all that there is.
     let stored = runtime.block_on(server.count());
     if stored == items.get() {

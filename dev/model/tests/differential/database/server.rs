@@ -1,7 +1,7 @@
 //! The local database, through the product's adapter and around it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use holdfast::{
     config::TableConfig,
     domain::order::{Status, Stored},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use servers::{Dynamodb, DynamodbOptions};
 
@@ -75,7 +76,7 @@ impl Server {
     }
 
     /// The items under these keys, as they are stored.
-    pub async fn items(&self, keys: &[Key]) -> BTreeMap<Key, Item> {
+    pub async fn items(&self, keys: &BTreeSet<Key>) -> BTreeMap<Key, Item> {
         assert!(keys.len() <= KEYS_MAX);
         let key = |(pk, sk): &Key| Item::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))]);
         let wanted = KeysAndAttributes::builder().set_keys(Some(keys.iter().map(key).collect()));
@@ -133,17 +134,28 @@ fn plain(value: &AttributeValue) -> Value {
     }
 }
 
-/// The order or tombstone that an item is.
-pub fn read_order(item: &Item) -> Result<Stored, String> {
-    let mut fields: Map<String, Value> = item.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+fn fields(item: &Item) -> Map<String, Value> {
+    item.iter().map(|(name, value)| (name.clone(), plain(value))).collect()
+}
+
+fn read_as<T: DeserializeOwned>(item: &Item, fields: Map<String, Value>) -> Result<T, String> {
     if fields.get("format") != Some(&Value::from(1)) {
         return Err(format!("the format of {item:?}"));
     }
-    let told = |error: serde_json::Error| format!("{error}: {item:?}");
+    serde_json::from_value(Value::Object(fields)).map_err(|error| format!("{error}: {item:?}"))
+}
+
+pub fn read<T: DeserializeOwned>(item: &Item) -> Result<T, String> {
+    read_as(item, fields(item))
+}
+
+/// The order or tombstone that an item is.
+pub fn read_order(item: &Item) -> Result<Stored, String> {
     if of(item, "status") == Status::Aborted.as_str() {
-        return serde_json::from_value(Value::Object(fields)).map(Stored::Aborted).map_err(told);
+        return read(item).map(Stored::Aborted);
     }
     let home = of(item, "home").rsplit_once('#').and_then(|(_, home)| home.parse::<u16>().ok());
+    let mut fields = fields(item);
     fields.insert("home".to_owned(), Value::from(home));
-    serde_json::from_value(Value::Object(fields)).map(Stored::Order).map_err(told)
+    read_as(item, fields).map(Stored::Order)
 }

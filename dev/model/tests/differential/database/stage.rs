@@ -1,72 +1,86 @@
 //! One script on its stage: the reference and the real database, side by side.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use model::reference::{
-    Bucket, Map, OrderId, Scope, Sku,
-    database::{Database, Guard, Item as StockOf, Stored},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
 };
+
+use model::reference::{Bucket, Moment, OrderId, Sku, database::Database};
 use proptest::test_runner::TestCaseError;
 use tokio::{sync::Barrier, task::JoinSet};
 
 use super::{
-    answer::{self, Answer, Call, OPERATOR, ask, expect},
+    answer::{Answer, Call, OPERATOR, ask, expect},
+    life::{
+        Life,
+        answer::{circumstances, mark},
+    },
     operation::{Operation, Script},
+    past::Past,
+    read::{everywhere, further_keys, guard_key, keys, same, stock_key},
     server::{Item, Key, Server, number, of, text},
 };
 use crate::{
-    cast::{BUCKETS, Cast, ORDERS, SKU_NAMES, SKUS, Submission},
+    cast::{Cast, Submission},
     run::{permutations, unlike},
 };
 use aws_sdk_dynamodb::types::AttributeValue;
+
+/// The moment of a script's first step, then this many milliseconds from step to step: all of them long before
+/// the first deadline.
+const STEP_MS: u32 = 10;
 
 pub struct Stage<'a> {
     server: &'a Server,
     cast: Arc<Cast>,
     database: Database,
+    past: Past,
     /// Every item of this script, as it is stored.
     stored: BTreeMap<Key, Item>,
-    keys: Vec<Key>,
+    /// Of what is looked at after each step; of refunds and moves, those that a step was about.
+    keys: BTreeSet<Key>,
     /// Set by hand, so that it need not add up.
     corrected: Vec<(Sku, Bucket)>,
-}
-
-fn stock_key(cast: &Cast, sku: Sku, bucket: Bucket) -> Key {
-    (format!("S#{}#{}#{}", cast.id(), SKU_NAMES[usize::from(sku.0)], bucket.0), "S".to_owned())
-}
-
-fn order_key(cast: &Cast, order: OrderId) -> Key {
-    (format!("O#{}", cast.number(order)), "O".to_owned())
-}
-
-fn guard_key(cast: &Cast, (buyer, scope): (model::reference::Buyer, Scope)) -> Key {
-    let scope = cast.scopes[&(scope, buyer)].as_str();
-    (format!("B#{}#{}", cast.id(), cast.buyer(buyer).as_str()), format!("G#{scope}"))
 }
 
 impl<'a> Stage<'a> {
     /// Plays a script; answers how many items it left.
     pub async fn play(server: &'a Server, script: &Script) -> Result<usize, TestCaseError> {
         let cast = Arc::new(Cast::new(script.scene.scope, 1));
-        let mut keys: Vec<Key> = (0..ORDERS).map(|order| order_key(&cast, OrderId(order))).collect();
-        keys.extend(cast.scopes.keys().map(|(scope, buyer)| guard_key(&cast, (*buyer, *scope))));
-        let everywhere = (0..SKUS).flat_map(|sku| (0..BUCKETS).map(move |bucket| (Sku(sku), Bucket(bucket))));
-        keys.extend(everywhere.clone().map(|(sku, bucket)| stock_key(&cast, sku, bucket)));
-        let mut stage =
-            Self { server, cast, database: Database::default(), stored: BTreeMap::new(), keys, corrected: Vec::new() };
-        for ((sku, bucket), units) in everywhere.zip(&script.scene.stock) {
+        let mut stage = Self {
+            server,
+            database: Database::default(),
+            past: Past::new(&cast, script.scene.policy),
+            stored: BTreeMap::new(),
+            keys: keys(&cast),
+            corrected: Vec::new(),
+            cast,
+        };
+        for ((sku, bucket), units) in everywhere().zip(&script.scene.stock) {
             if let Some(units) = *units {
                 let open = Operation::OpenStock { sku: sku.0, bucket: bucket.0, units };
                 stage.step(0, &open).await?;
             }
         }
         for (step, operation) in (1..).zip(&script.steps) {
-            stage.step(step, operation).await?;
+            if !stage.moves_what_was_set(operation) {
+                stage.step(step, operation).await?;
+            }
         }
         if !script.group.is_empty() {
-            stage.group(&script.group).await?;
+            let set = script.group.iter().filter_map(Operation::corrects);
+            stage.corrected.extend(set);
+            let group: Vec<_> = script.group.iter().filter(|it| !stage.moves_what_was_set(it)).cloned().collect();
+            stage.group(&group).await?;
         }
         Ok(stage.stored.len())
+    }
+
+    /// Whether it moves units of an item that was set by hand, which may have more available than allotted.
+    /// Then a move can take `allotted` below zero, and the item cannot be read any more.
+    fn moves_what_was_set(&self, operation: &Operation) -> bool {
+        let Operation::Life(Life::Move { sku, parts, .. }) = operation else { return false };
+        parts.iter().any(|(bucket, _)| self.corrected.contains(&(Sku(*sku), Bucket(*bucket))))
     }
 
     async fn step(&mut self, step: u32, operation: &Operation) -> Result<(), TestCaseError> {
@@ -76,7 +90,8 @@ impl<'a> Stage<'a> {
             self.stored = self.server.items(&self.keys).await;
             return same(&self.cast, &self.database, &self.stored).map_err(|what| fail(&what));
         }
-        let call = Call::new(operation, &self.database, format!("step-{step}"));
+        let named = (format!("step-{step}"), Moment(STEP_MS * (step + 1)));
+        let call = Call::new(operation, &self.database, &self.past, named);
         let before = self.database.clone();
         let expected = expect(&self.cast, &mut self.database, &call);
         let real = ask(&self.cast, &self.server.database, &call).await;
@@ -84,6 +99,13 @@ impl<'a> Stage<'a> {
             return Err(fail(&unlike(&real, &expected)));
         }
         self.server.met.note(&real);
+        if let Operation::Life(life) = operation {
+            for name in circumstances(life, &call, &real) {
+                self.server.met.add(name);
+            }
+        }
+        self.past.note(&self.database);
+        self.keys.extend(further_keys(&self.cast, Some(operation)));
         let stored = self.server.items(&self.keys).await;
         if before == self.database && stored != self.stored {
             return Err(fail("  something was written although nothing changed"));
@@ -91,8 +113,8 @@ impl<'a> Stage<'a> {
         self.marks(&call, &before, &stored).map_err(|what| fail(&what))?;
         self.stored = stored;
         same(&self.cast, &self.database, &self.stored).map_err(|what| fail(&what))?;
-        if let (Operation::Correct { sku, bucket, .. }, Answer::Corrected(true)) = (operation, &real) {
-            self.corrected.push((Sku(*sku), Bucket(*bucket)));
+        if real == Answer::Corrected(true) {
+            self.corrected.extend(operation.corrects());
         }
         self.sums().map_err(|what| fail(&what))
     }
@@ -102,6 +124,10 @@ impl<'a> Stage<'a> {
         let expected = match &call.operation {
             Operation::Commit { of, .. } => {
                 ("order".to_owned(), "place-order".to_owned(), self.cast.number(OrderId(of.order)).to_string())
+            }
+            Operation::Life(life) => {
+                let (operation, operator, reference) = mark(&self.cast, life, &call.reference);
+                (operation.as_str().to_owned(), operator, reference)
             }
             _ => ("manual".to_owned(), OPERATOR.to_owned(), call.reference.clone()),
         };
@@ -118,8 +144,8 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// What is available and what live orders hold add up, but for what was set by hand. Nothing is
-    /// below zero: it could not be read then.
+    /// What is available and what live orders hold add up, but for what was set by hand; and guards count live
+    /// orders and those whose quota is kept. Nothing is below zero: it could not be read then.
     fn sums(&self) -> Result<(), String> {
         for ((sku, bucket), item) in self.database.stock.iter().filter(|(key, _)| !self.corrected.contains(key)) {
             let live = self.database.live_units(sku, bucket);
@@ -128,9 +154,9 @@ impl<'a> Stage<'a> {
             }
         }
         for ((buyer, scope), guard) in self.database.guards.iter() {
-            let live = self.database.live_charges(buyer, scope);
-            if live != guard.units {
-                return Err(format!("  the guard of {buyer:?} counts {} units, and {live} are live", guard.units));
+            let charged = self.database.charged(buyer, scope, self.past.policy);
+            if charged != guard.units {
+                return Err(format!("  the guard of {buyer:?} counts {} instead of {charged} units", guard.units));
             }
         }
         Ok(())
@@ -161,9 +187,12 @@ impl<'a> Stage<'a> {
 
     /// Calls at once, each from a process of its own: answers and state must be those of some order.
     async fn group(&mut self, group: &[Operation]) -> Result<(), TestCaseError> {
-        let call = |(index, operation)| Call::new(operation, &self.database, format!("call-{index}"));
-        let calls: Vec<Call> = group.iter().enumerate().map(call).collect();
+        let call = |(index, operation)| {
+            Call::new(operation, &self.database, &self.past, (format!("call-{index}"), Moment(index)))
+        };
+        let calls: Vec<Call> = (0..).zip(group).map(call).collect();
         let answers = self.ask_all(&calls).await;
+        self.keys.extend(further_keys(&self.cast, None));
         let stored = self.server.items(&self.keys).await;
         let mut tried = Vec::new();
         for order in permutations(calls.len()) {
@@ -206,74 +235,4 @@ impl<'a> Stage<'a> {
         answers.sort_by_key(|(index, _)| *index);
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
-}
-
-/// What is stored, read without the product's help but for orders, must be what the reference has.
-fn same(cast: &Cast, database: &Database, stored: &BTreeMap<Key, Item>) -> Result<(), String> {
-    let real = read(cast, stored)?;
-    let told = |database: &Database| {
-        format!("    stock  {:?}\n    guards {:?}\n    orders {:?}", database.stock, database.guards, database.orders)
-    };
-    if real == *database {
-        return Ok(());
-    }
-    Err(format!("  real:\n{}\n  reference:\n{}", told(&real), told(database)))
-}
-
-fn parsed<T: std::str::FromStr>(item: &Item, name: &str) -> Result<T, String> {
-    of(item, name).parse().map_err(|_| format!("{name} in {item:?}"))
-}
-
-fn read(cast: &Cast, stored: &BTreeMap<Key, Item>) -> Result<Database, String> {
-    let mut database = Database::default();
-    for (sku, bucket) in (0..SKUS).flat_map(|sku| (0..BUCKETS).map(move |bucket| (Sku(sku), Bucket(bucket)))) {
-        if let Some(item) = stored.get(&stock_key(cast, sku, bucket)) {
-            let item = StockOf {
-                allotted: parsed(item, "allotted")?,
-                available: parsed(item, "available")?,
-                version: parsed(item, "version")?,
-                on_sale: parsed(item, "on_sale")?,
-            };
-            database.stock.insert((sku, bucket), item);
-        }
-    }
-    for (scope, buyer) in cast.scopes.keys() {
-        let Some(item) = stored.get(&guard_key(cast, (*buyer, *scope))) else { continue };
-        let Some(AttributeValue::L(entries)) = item.get("orders") else { return Err(format!("a guard {item:?}")) };
-        let mut orders = Map::default();
-        for entry in entries {
-            let AttributeValue::M(entry) = entry else { return Err(format!("a guard {item:?}")) };
-            let order = cast.order(&of(entry, "order_no")).ok_or_else(|| format!("a guard {item:?}"))?;
-            if orders.get(order).is_some() {
-                return Err(format!("a guard lists an order twice: {item:?}"));
-            }
-            orders.insert(order, parsed(entry, "units")?);
-        }
-        database.guards.insert((*buyer, *scope), Guard { units: parsed(item, "units")?, orders });
-    }
-    for order in (0..ORDERS).map(OrderId) {
-        if let Some(item) = stored.get(&order_key(cast, order)) {
-            database.orders.insert(order, read_order(cast, order, item)?);
-        }
-    }
-    Ok(database)
-}
-
-/// An order as the relay reads it; and what the index needs, which nothing else reads.
-fn read_order(cast: &Cast, order: OrderId, item: &Item) -> Result<Stored, String> {
-    let real = super::server::read_order(item)?;
-    let (number, stored) = answer::stored(cast, &real)?;
-    let placement = match &real {
-        holdfast::domain::order::Stored::Order(real) => &real.placement,
-        holdfast::domain::order::Stored::Aborted(_) => {
-            let ends = format!("{}", cast.created.plus_ms(30 * 86_400_000).get() / 1_000);
-            let right = number == order && of(item, "home").is_empty() && of(item, "expires_at") == ends;
-            return if right { Ok(stored) } else { Err(format!("a tombstone {item:?}")) };
-        }
-    };
-    let home = format!("{}#{}", cast.id(), placement.home);
-    let due = format!("{:.3}#{}", placement.pay_before, placement.order_no);
-    let right =
-        number == order && of(item, "home") == home && of(item, "due") == due && of(item, "expires_at").is_empty();
-    if right { Ok(stored) } else { Err(format!("an order {item:?}")) }
 }

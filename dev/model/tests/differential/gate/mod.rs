@@ -8,7 +8,7 @@ mod check;
 mod ledger;
 mod operation;
 mod random;
-mod server;
+pub mod server;
 mod stage;
 mod told;
 
