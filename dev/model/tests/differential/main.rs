@@ -11,6 +11,7 @@
 mod cast;
 mod database;
 mod gate;
+mod limits;
 mod run;
 
 use run::Kind;
@@ -38,4 +39,14 @@ fn the_database_does_what_the_reference_does() {
 #[test]
 fn transactions_at_once_end_as_in_some_order() {
     run::on_threads(Kind::DatabaseAtOnce, database::groups);
+}
+
+#[test]
+fn the_mark_in_redis_and_the_guard_in_the_database_limit_alike() {
+    run::on_threads(Kind::Limits, limits::sequences);
+}
+
+#[test]
+fn placements_that_count_no_more_fill_the_guard_and_not_the_mark() {
+    limits::dead_placements();
 }
