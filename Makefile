@@ -29,6 +29,11 @@ run: need-rust need-redis ## A whole flash sale on this machine, and the proof t
 size: need-rust need-redis ## Reconciles 50 activities and 200,000 orders, and measures it: options in ARGS
 	cargo run --locked --quiet --profile local -p dev --bin dev -- size $(ARGS)
 
+.PHONY: bench
+bench: need-rust need-redis ## Ratios to aim for, measured within one run: a part and options in ARGS, as in ARGS="last-unit"
+	@command -v redis-benchmark >/dev/null || { echo "redis-benchmark is needed: it comes with redis-tools" >&2; exit 1; }
+	cargo run --locked --quiet --profile local -p dev --bin dev -- bench $(ARGS)
+
 .PHONY: serve
 serve: need-rust need-redis ## The local stack on http://127.0.0.1:8080 until it is interrupted: options in ARGS
 	cargo run --locked --quiet --profile local -p dev --bin dev -- serve $(ARGS)

@@ -33,6 +33,33 @@ pub enum Command {
     /// One run of a reconciliation, for `size`.
     #[command(hide = true)]
     SizePass(SizePass),
+    /// Measures ratios to aim for, each of two things in turn.
+    Bench(Bench),
+}
+
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// Only parts whose name contains this: second-wave, last-unit, scripts, refusals, strategies.
+    #[arg(default_value = "")]
+    pub filter: String,
+    /// How often each thing is measured.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Orders a second beside which 2.3 times as many queries come: far below what the machine takes.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub order_rate: u32,
+    /// How long they come, with and without queries, in seconds.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=120))]
+    pub phase_s: u64,
+    /// Units that are sold to the last one.
+    #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    pub units: u32,
+    /// Calls of each script, and of the handler, in one round.
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub calls: u32,
+    /// Time added to every call of the local DynamoDB, in milliseconds.
+    #[arg(long, default_value_t = 5)]
+    pub latency_ms: u64,
 }
 
 #[derive(Debug, Args)]

@@ -133,6 +133,29 @@ pub async fn size_pass(options: crate::args::SizePass) -> Result<(), StartError>
     Ok(())
 }
 
+/// Measures ratios; answers whether all of them could be measured.
+///
+/// # Errors
+/// When no part is chosen, or the run was interrupted.
+pub async fn bench(options: crate::args::Bench) -> Result<bool, StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let options = crate::bench::Options {
+        filter: options.filter,
+        rounds: options.rounds,
+        order_rate: options.order_rate,
+        phase: Duration::from_secs(options.phase_s),
+        units: options.units,
+        calls: options.calls,
+        latency: Duration::from_millis(options.latency_ms),
+    };
+    let measured = tokio::select! {
+        measured = crate::bench::run(&options) => measured?,
+        () = interrupted.wait() => return Err("interrupted".into()),
+    };
+    println!("{}", measured.text());
+    Ok(measured.is_complete())
+}
+
 async fn forget(stack: &Stack, settings: &Settings) -> Result<(), StartError> {
     for name in crate::sale::ACTIVITIES {
         stack.stores.forget_gate(&settings.activity(name)).await?;

@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod background;
+pub mod bench;
 pub mod checks;
 pub mod commands;
 pub mod faults;

@@ -20,6 +20,7 @@ async fn main() -> ExitCode {
         Command::Worker => Box::pin(dev::faults::worker::run()).await.map(|()| true),
         Command::Fuzz(fuzz) => Box::pin(commands::fuzz(fuzz)).await,
         Command::Size(size) => Box::pin(commands::size(size)).await,
+        Command::Bench(bench) => Box::pin(commands::bench(bench)).await,
         Command::SizePass(pass) => Box::pin(commands::size_pass(pass)).await.map(|()| true),
     };
     match done {
@@ -37,7 +38,7 @@ async fn main() -> ExitCode {
 fn start_log(cli: &Cli) {
     let quiet = match cli.command {
         Command::Serve(_) => "info",
-        Command::Sale(_) | Command::Fuzz(_) => "error",
+        Command::Sale(_) | Command::Fuzz(_) | Command::Bench(_) => "error",
         // Repairs by the thousand are the purpose of the first two; in the others everything breaks on purpose.
         Command::Size(_) | Command::SizePass(_) | Command::Faults(_) | Command::Soak(_) | Command::Worker => "off",
     };

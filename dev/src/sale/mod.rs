@@ -154,16 +154,24 @@ async fn small_sales(stack: &Stack, clients: &Clients, settings: &Settings) -> R
 
 /// A runtime of their own, so that a client is not slowed down by what it measures more than the
 /// machine makes unavoidable.
-struct Clients(Option<Runtime>);
+pub struct Clients(Option<Runtime>);
 
 impl Clients {
-    fn start() -> std::io::Result<Self> {
+    /// # Errors
+    /// When there are no threads to be had.
+    pub fn start() -> std::io::Result<Self> {
         let builder = &mut Builder::new_multi_thread();
         Ok(Self(Some(builder.worker_threads(CLIENT_THREADS).thread_name("clients").enable_all().build()?)))
     }
 
     /// Runs it there and waits for it here.
-    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, StartError> {
+    ///
+    /// # Errors
+    /// When it breaks off.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, StartError> {
         let runtime = self.0.as_ref().ok_or("the clients have ended")?;
         Ok(runtime.spawn(work).await?)
     }

@@ -1,0 +1,60 @@
+//! From full to the last unit: the sale does not get slow while its buckets run empty.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::load::{Crowd, Got, Until, ask};
+use super::ratio::{Aim, Row, TENTHS, beside_the_first, median, tenths};
+use super::shop::Shop;
+use super::{Options, Section};
+use crate::sale::Clients;
+use crate::sale::client::Client;
+use crate::stack::{Stack, StartError};
+
+const BUCKETS: u16 = 8;
+/// Buyers who ask at once: four for each bucket.
+const AT_ONCE: usize = 32;
+/// Those who come back need connections too.
+const CONNECTIONS: usize = 2 * AT_ONCE;
+const LIMIT: Duration = Duration::from_mins(3);
+/// A fifth under the first tenths.
+const AIM: Aim = Aim::AtLeast(0.8);
+
+pub async fn measure(stack: &Stack, clients: &Clients, options: &Options) -> Result<Section, StartError> {
+    let mut rounds: Vec<[f64; TENTHS]> = Vec::new();
+    let (mut first, mut refused, mut again) = (Vec::new(), 0, 0);
+    for round in 0..options.rounds {
+        let name = format!("last-unit-{round}");
+        let shop = Shop::open(stack, &name, u64::from(options.units), &json!({ "buckets": BUCKETS })).await?;
+        let until = Until::Sold(usize::try_from(options.units)?);
+        let crowd = Crowd { at_once: AT_ONCE, until, limit: LIMIT };
+        let client = Client::new(stack.address(), CONNECTIONS);
+        let got: Got = clients.run(ask(client, shop, crowd)).await??;
+        let rates = tenths(&got.sold_at).ok_or("too few units to see a rate")?;
+        rounds.push(beside_the_first(&rates));
+        first.push(rates[0]);
+        refused += got.refused;
+        again += got.again;
+    }
+    let of = |tenth: usize| -> Vec<f64> { rounds.iter().map(|round| round[tenth]).collect() };
+    let medians: Vec<f64> = (0..TENTHS).filter_map(|tenth| median(&of(tenth))).collect();
+    let slowest = (0..TENTHS).min_by(|one, other| medians[*one].total_cmp(&medians[*other])).unwrap_or(0);
+    let name = format!("orders a second, slowest tenth of the stock ({}.) / first half", slowest + 1);
+    let shown: Vec<String> = medians.iter().map(|median| format!("{median:.2}")).collect();
+    Ok(Section {
+        rows: vec![Row::new(&name, of(slowest), AIM)?],
+        notes: vec![
+            format!("each tenth beside the median of the first five, medians of the rounds: {}", shown.join(" ")),
+            format!(
+                "{} units in {BUCKETS} buckets, {AT_ONCE} buyers at once, {:.0} orders a second in the first tenth; {} \
+                 refused and {} sent again in all rounds; {} ms added to each database call",
+                options.units,
+                median(&first).unwrap_or(f64::NAN),
+                refused,
+                again,
+                options.latency.as_millis(),
+            ),
+        ],
+    })
+}
