@@ -23,7 +23,7 @@ const AIM: Aim = Aim::AtLeast(0.8);
 
 pub async fn measure(stack: &Stack, clients: &Clients, options: &Options) -> Result<Section, StartError> {
     let mut rounds: Vec<[f64; TENTHS]> = Vec::new();
-    let (mut first, mut refused, mut again) = (Vec::new(), 0, 0);
+    let (mut first, mut refused, mut again, mut last) = (Vec::new(), 0, 0, Vec::new());
     for round in 0..options.rounds {
         let name = format!("last-unit-{round}");
         let shop = Shop::open(stack, &name, u64::from(options.units), &json!({ "buckets": BUCKETS })).await?;
@@ -34,6 +34,7 @@ pub async fn measure(stack: &Stack, clients: &Clients, options: &Options) -> Res
         let rates = tenths(&got.sold_at).ok_or("too few units to see a rate")?;
         rounds.push(beside_the_first(&rates));
         first.push(rates[0]);
+        last.push(last_hundredth(&got.sold_at));
         refused += got.refused;
         again += got.again;
     }
@@ -47,6 +48,10 @@ pub async fn measure(stack: &Stack, clients: &Clients, options: &Options) -> Res
         notes: vec![
             format!("each tenth beside the median of the first five, medians of the rounds: {}", shown.join(" ")),
             format!(
+                "the last hundredth of the units took {:.0} % of the time, median of the rounds",
+                100.0 * median(&last).unwrap_or(f64::NAN)
+            ),
+            format!(
                 "{} units in {BUCKETS} buckets, {AT_ONCE} buyers at once, {:.0} orders a second in the first tenth; {} \
                  refused and {} sent again in all rounds; {} ms added to each database call",
                 options.units,
@@ -57,4 +62,30 @@ pub async fn measure(stack: &Stack, clients: &Clients, options: &Options) -> Res
             ),
         ],
     })
+}
+
+/// The part of the time in which the last hundredth of the units was sold: a hundredth, if nothing holds it up.
+fn last_hundredth(sold_at: &[Duration]) -> f64 {
+    let mut sorted = sold_at.to_vec();
+    sorted.sort_unstable();
+    let before = sorted.len().checked_sub(sorted.len().div_ceil(100) + 1).and_then(|index| sorted.get(index));
+    match (before, sorted.last()) {
+        (Some(before), Some(last)) => 1.0 - before.div_duration_f64(*last),
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_hundredth_has_its_part_of_the_time() {
+        let mut sold_at: Vec<Duration> = (1..=200).map(Duration::from_millis).collect();
+        assert!((last_hundredth(&sold_at) - 0.01).abs() < 1e-9);
+        // The very last one comes when as much time again has passed.
+        sold_at[199] = Duration::from_millis(396);
+        assert!((last_hundredth(&sold_at) - 0.5).abs() < 1e-9);
+        assert!((last_hundredth(&[]) - 1.0).abs() < 1e-9);
+    }
 }

@@ -73,7 +73,7 @@ impl Row {
         };
         let (ratio, aim, rounds) = (self.ratio(), self.aim.text(), self.ratios.len());
         let line =
-            format!("  {:<58} {ratio:>6.2}  {least:>6.2} to {most:<6.2} {rounds:>2}  {aim:<8} {verdict}", self.name);
+            format!("  {:<66} {ratio:>6.2}  {least:>6.2} to {most:<6.2} {rounds:>2}  {aim:<8} {verdict}", self.name);
         line.trim_end().to_owned()
     }
 }
@@ -81,7 +81,7 @@ impl Row {
 /// What stands above the lines.
 #[must_use]
 pub fn heading() -> String {
-    format!("  {:<58} {:>6}  {:<16} {:>2}  {}", "", "ratio", "of the rounds", "n", "aim")
+    format!("  {:<66} {:>6}  {:<16} {:>2}  {}", "", "ratio", "of the rounds", "n", "aim")
 }
 
 /// The smallest value that at least so many per cent of the values do not exceed; `None` of no values.
