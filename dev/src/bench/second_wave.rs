@@ -1,7 +1,7 @@
 //! The second wave: buyers who look at the sale and at their orders must not slow down those who order.
 //!
-//! Orders come at a fixed rate, far below what the machine takes, in phases with and without queries beside them:
-//! so what is compared is how queries get in an order's way, and not where the machine is full.
+//! Orders come at a fixed rate, far below what the machine takes, with and without queries beside them: so what is
+//! compared is how queries get in an order's way, and not where the machine is full.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,8 @@ const STOCK: u64 = 10_000_000;
 /// As many as there may be: so few orders meet in one that waiting for another's transaction is no part of the
 /// 99th percentile, and what is left to see is the queries.
 const BUCKETS: u16 = 64;
+/// With and without queries take turns of this length, so that what else the machine does falls on both.
+const TURN: Duration = Duration::from_millis(2_500);
 /// Requests under way at once: more than there ever are.
 const CONNECTIONS: usize = 256;
 /// Orders in a hundred that may be answered in another way than planned.
@@ -37,7 +39,7 @@ enum Tag {
     Query,
 }
 
-/// Milliseconds of the orders of one phase.
+/// Milliseconds of the orders of one turn, or of all turns of a round.
 #[derive(Default)]
 struct Phase {
     accepted: Vec<f64>,
@@ -45,7 +47,15 @@ struct Phase {
     late: Duration,
 }
 
-/// The rate and length of a phase.
+impl Phase {
+    fn add(&mut self, turn: Self) {
+        self.accepted.extend(turn.accepted);
+        self.refused.extend(turn.refused);
+        self.late = self.late.max(turn.late);
+    }
+}
+
+/// The rate and length of a turn.
 #[derive(Clone, Copy)]
 struct Pace {
     orders_per_s: u32,
@@ -78,25 +88,30 @@ pub async fn measure(stack: &Stack, clients: &Clients, options: &Options) -> Res
     let shop = Shop::open(stack, "second-wave", STOCK, &json!({ "buckets": BUCKETS, "skus": skus })).await?;
     let client = Client::new(stack.address(), CONNECTIONS);
     let mut buyers = Buyers { shop, client, next: 0, known: Vec::new() };
-    let pace = Pace { orders_per_s: options.order_rate, time: options.phase };
+    let pace = Pace { orders_per_s: options.order_rate, time: options.phase.min(TURN) };
     // Connections, caches and known orders, and again with queries; neither is looked at.
-    let warm_up = Pace { time: options.phase.min(Duration::from_secs(5)), ..pace };
     for queries in [false, true] {
-        buyers.phase(clients, warm_up, queries).await?;
+        buyers.turn(clients, pace, queries).await?;
     }
+    let turns = options.phase.as_millis().div_ceil(pace.time.as_millis().max(1));
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
-    for round in 0..options.rounds {
-        // Turn about, so that what changes while all of it runs does not stay with one of them.
-        for queries in [round % 2 == 1, round % 2 == 0] {
-            let phase = buyers.phase(clients, pace, queries).await?;
-            if queries { beside.push(phase) } else { alone.push(phase) }
+    for _ in 0..options.rounds {
+        let mut round = [Phase::default(), Phase::default()];
+        for turn in 0..turns {
+            // Who is first changes too.
+            for queries in [turn % 2 == 1, turn % 2 == 0] {
+                round[usize::from(queries)].add(buyers.turn(clients, pace, queries).await?);
+            }
         }
+        let [without, with] = round;
+        alone.push(without);
+        beside.push(with);
     }
     section(pace, options, &alone, &beside)
 }
 
 impl Buyers {
-    async fn phase(&mut self, clients: &Clients, pace: Pace, queries: bool) -> Result<Phase, StartError> {
+    async fn turn(&mut self, clients: &Clients, pace: Pace, queries: bool) -> Result<Phase, StartError> {
         let mut dues = self.orders(pace)?;
         if queries {
             dues.extend(self.queries(pace));
@@ -190,10 +205,11 @@ fn section(pace: Pace, options: &Options, alone: &[Phase], beside: &[Phase]) -> 
     let late = alone.iter().chain(beside).map(|phase| phase.late).max().unwrap_or_default();
     notes.push(format!(
         "offered: {} orders a second, half of them for a SKU that is sold out, and {} queries a second (activity, own \
-         order, own orders), in phases of {:?}; the latest request was sent {} ms late; {BUCKETS} buckets, {} ms added \
-         to each database call",
+         order, own orders), {:?} of each in a round, in turns of {:?}; the latest request was sent {} ms late; \
+         {BUCKETS} buckets, {} ms added to each database call",
         pace.orders_per_s,
         pace.orders_per_s * QUERIES_PER_TEN_ORDERS / 10,
+        options.phase,
         pace.time,
         late.as_millis(),
         options.latency.as_millis(),
