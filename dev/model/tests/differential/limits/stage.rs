@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use holdfast::{
     adapters::redis::keys::{BucketKeys, mark_field},
     domain::{
-        limit::{PLACEMENTS_MAX, ScopeKey},
+        limit::{Charge, PLACEMENTS_MAX, ScopeKey},
         order::{EndedBy, Event, Order, Placement, Status, Stored, Take, Transition, next},
         payment::{Payment, PaymentId, PaymentStatus},
         stock::{Allotment, ChangeMark, Operation},
@@ -221,7 +221,7 @@ impl<'a> Stage<'a> {
         self.restock(&dead.placement, dead.take, dead.keeps_quota(policy)).await
     }
 
-    /// A late payment is the database's alone to judge; Redis follows.
+    /// A late payment is the database's alone to judge, by units and not as a placement; Redis follows.
     async fn pay_late(&mut self, buyer: u8, order: u8) -> Result<(), TestCaseError> {
         let Some(closed) = self.stored(buyer, order).await else { return Ok(()) };
         if closed.status != Status::Closed {
@@ -239,10 +239,12 @@ impl<'a> Stage<'a> {
         let (charge, limit_max) = (!closed.keeps_quota(activity.on_cancel), activity.limit.max);
         let (parts, at) = (closed.parts.clone(), self.sale.now);
         let revival = Revival { closed: &closed, payment: &payment, parts: parts.clone(), charge, limit_max, at };
-        let Servers { redis, dynamodb, met } = self.servers;
+        let (Servers { redis, dynamodb, met }, counted) = (self.servers, self.expected());
+        let fits = |it: &Charge| counted[&(buyer, it.scope.clone())].guard_units + it.units <= limit_max;
+        let fits = !charge || placement.charges.iter().all(fits);
         match dynamodb.database.pay_late(&revival).await.unwrap() {
-            Commit::Committed => {}
-            Commit::LimitReached => {
+            Commit::Committed if fits => {}
+            Commit::LimitReached if !fits => {
                 met.add("paid too late for the limit");
                 return Ok(());
             }

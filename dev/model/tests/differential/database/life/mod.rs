@@ -216,7 +216,7 @@ pub fn of_order(order: u8) -> BoxedStrategy<(Vec<Life>, Vec<Life>)> {
     prop_oneof![
         4 => vec(of_one(one), 1..5).prop_map(move |lives| (lives, vec![Life::Refunds { order }])),
         4 => late.prop_map(move |late| (vec![end(How::Expire(60_000))], vec![late])),
-        1 => operator.prop_map(move |lives| (lives, vec![Life::Refunds { order }])),
+        2 => operator.prop_map(move |lives| (lives, vec![Life::Refunds { order }])),
     ]
     .boxed()
 }
