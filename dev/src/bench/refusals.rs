@@ -33,26 +33,26 @@ pub async fn measure(options: &Options) -> Result<Section, StartError> {
     let mut plain = redis::Client::open(url.as_str())?.get_multiplexed_async_connection().await?;
     let hash = prepare(&mut plain).await?;
     let port = backend.redis.as_ref().ok_or("no Redis of its own")?.port();
-    let (mut refused, mut taken) = (Vec::new(), Vec::new());
+    let (mut by_handler, mut by_redis) = (Vec::new(), Vec::new());
     // The first round warms everything up and is not looked at.
     for round in 0..=options.rounds {
         let requests = requests(&backend, &activity, options.calls)?;
         let handled = refuse(&handler, requests).await?;
         let benchmarked = benchmark(port, &hash, options.calls).await?;
         if round > 0 {
-            refused.push(handled);
-            taken.push(benchmarked);
+            by_handler.push(handled);
+            by_redis.push(benchmarked);
         }
     }
-    let ratios = refused.iter().zip(&taken).map(|(refused, taken)| refused / taken).collect();
+    let ratios = by_handler.iter().zip(&by_redis).map(|(handled, taken)| handled / taken).collect();
     let name = format!("handler refusing as sold out / {PROGRAM} -c {AT_ONCE} -P 1");
     Ok(Section {
         rows: vec![Row::new(&name, ratios, Aim::AtLeast(1.0))?],
         notes: vec![format!(
             "{:.0} orders refused and {:.0} check + DECRBY a second, {} each in every round; the handler in this \
              process, without a gateway, one Redis call each, {AT_ONCE} at once, {BUCKETS} buckets",
-            median(&refused).unwrap_or(f64::NAN),
-            median(&taken).unwrap_or(f64::NAN),
+            median(&by_handler).unwrap_or(f64::NAN),
+            median(&by_redis).unwrap_or(f64::NAN),
             options.calls,
         )],
     })

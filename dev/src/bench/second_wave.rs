@@ -178,7 +178,8 @@ fn evenly(pace: Pace, number: u32, of: u32) -> Duration {
 
 fn section(pace: Pace, options: &Options, alone: &[Phase], beside: &[Phase]) -> Result<Section, StartError> {
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
-    let kinds: [(&str, fn(&Phase) -> &[f64]); 2] =
+    type Latencies = fn(&Phase) -> &[f64];
+    let kinds: [(&str, Latencies); 2] =
         [("accepted", |phase| &phase.accepted), ("refused", |phase| &phase.refused)];
     for (kind, latencies) in kinds {
         let p99 = |phases: &[Phase]| -> Vec<f64> {

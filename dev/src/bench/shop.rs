@@ -29,8 +29,8 @@ impl Shop {
     ///
     /// # Errors
     /// When the name is none.
-    pub async fn open(stack: &Stack, name: &str, stock: u64, fields: &Value) -> Result<Arc<Self>, StartError> {
-        let draft = sample::with(sample::activity(SKU, stock), &json!({ "bucket_rate": BUCKET_RATE }));
+    pub async fn open(stack: &Stack, name: &str, units: u64, fields: &Value) -> Result<Arc<Self>, StartError> {
+        let draft = sample::with(sample::activity(SKU, units), &json!({ "bucket_rate": BUCKET_RATE }));
         let activity = events::open(&stack.backend.wiring, name, &sample::with(draft, fields)).await;
         let authorizer = Arc::clone(&stack.authorizer);
         Ok(Arc::new(Self { keys: stack.keys(), authorizer, activity: activity.id }))

@@ -84,7 +84,7 @@ impl<'a> Stage<'a> {
         for item in &stock {
             servers.dynamodb.database.open_stock(item, &mark).await.unwrap();
         }
-        let allotments: Vec<Allotment> = stock.iter().map(Allotment::from).collect();
+        let allotments: Vec<Allotment> = stock.iter().map(|item| sale.activity.allotment(item)).collect();
         let _ = servers.redis.gate.preheat(&sale.activity, stock[0].bucket, &allotments, sale.now).await.unwrap();
         let scopes = sale.scopes();
         let scopes = (0..BUYERS).flat_map(|buyer| scopes.iter().map(move |scope| (buyer, scope.clone()))).collect();
