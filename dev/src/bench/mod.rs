@@ -150,6 +150,7 @@ impl Measured {
         let missed = judged.iter().filter(|met| !**met).count();
         let failed = self.0.iter().filter(|(_, section)| section.is_err()).count();
         let verdict = match missed {
+            0 if judged.is_empty() => "  No aim was judged.".to_owned(),
             0 => format!("  All {} aims were met.", judged.len()),
             _ => format!("  {missed} OF {} AIMS WERE MISSED.", judged.len()),
         };
