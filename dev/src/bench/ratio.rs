@@ -140,7 +140,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::float_cmp, reason = "values that are picked, not computed")]
     fn percentiles_are_values_that_were_measured() {
         let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
         for (percent, expected) in [(0.0, 1.0), (1.0, 1.0), (50.0, 50.0), (99.0, 99.0), (99.1, 100.0), (100.0, 100.0)] {

@@ -37,10 +37,10 @@ pub async fn measure(options: &Options) -> Result<Section, StartError> {
     // The first round warms everything up and is not looked at.
     for round in 0..=options.rounds {
         let requests = requests(&backend, &activity, options.calls)?;
-        let handled = refuse(&handler, requests).await?;
+        let refused = refuse(&handler, requests).await?;
         let benchmarked = benchmark(port, &hash, options.calls).await?;
         if round > 0 {
-            by_handler.push(handled);
+            by_handler.push(refused);
             by_redis.push(benchmarked);
         }
     }

@@ -176,11 +176,11 @@ fn evenly(pace: Pace, number: u32, of: u32) -> Duration {
     pace.time.mul_f64(f64::from(number) / f64::from(of.max(1)))
 }
 
+type Latencies = fn(&Phase) -> &[f64];
+
 fn section(pace: Pace, options: &Options, alone: &[Phase], beside: &[Phase]) -> Result<Section, StartError> {
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
-    type Latencies = fn(&Phase) -> &[f64];
-    let kinds: [(&str, Latencies); 2] =
-        [("accepted", |phase| &phase.accepted), ("refused", |phase| &phase.refused)];
+    let kinds: [(&str, Latencies); 2] = [("accepted", |phase| &phase.accepted), ("refused", |phase| &phase.refused)];
     for (kind, latencies) in kinds {
         let p99 = |phases: &[Phase]| -> Vec<f64> {
             phases.iter().filter_map(|phase| percentile(latencies(phase), 99.0)).collect()
