@@ -183,6 +183,8 @@ class Steering:
             self.body["lines"] = lines[:2] if self.likely(0.5) else lines
         if self.likely(0.5):
             self.body["lines"] = [{"sku": "phone", "quantity": self.dice.choice([1, 2])}]
+        if "coupon" in self.body:
+            self.some("coupon", world.coupons.get(self.case.path_parameters.get("activity"), [None]))
         units = collections.Counter()
         for line in self.body["lines"]:
             units[line["sku"]] += line["quantity"]
@@ -215,6 +217,12 @@ class Steering:
         self.some("delta", [1, 2, 5, -1, -3, 1000])
 
     def body_putActivity(self):
+        self.change_activity()
+        if isinstance(self.body.get("admission_ratio"), (int, float)):
+            exact = self.body.get("strategy") == "cas"
+            self.body["admission_ratio"] = 1 if exact else round(self.body["admission_ratio"], 3)
+
+    def change_activity(self):
         known = world.drafts.get(self.case.path_parameters.get("activity"))
         if known and self.likely(0.6):
             # What may change while it runs is as it was generated.

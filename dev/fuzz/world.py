@@ -63,6 +63,7 @@ class World:
         hour = datetime.timedelta(hours=1)
         self.open("running")
         self.open("cas", strategy="cas")
+        self.coupons = {name: self.issue_coupons(name) for name in ("running", "cas")}
         self.open("tight", stock=1, limit={"scope": "sku", "max": 1})
         self.open("later", starts_at=self.now() + hour, ends_at=self.now() + 2 * hour)
         self.open("closing", payment_minutes=1)
@@ -73,6 +74,10 @@ class World:
         self.open("frozen")
         self.operate("frozen/freeze", {"reason": "fuzz"})
         self.closing, self.closing_since = [self.order("closing") for _ in range(CLOSING)], time.monotonic()
+
+    def issue_coupons(self, activity):
+        """Few, so that some are used when they are brought again; and none at all."""
+        return [*self.operate(f"{activity}/coupons", {"count": 40, "discount": 300})["coupons"], None]
 
     @staticmethod
     def now():

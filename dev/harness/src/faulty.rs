@@ -119,6 +119,7 @@ struck! { OrderStore:
     order(order_no: &OrderNo) -> Option<Stored>;
     orders(order_nos: &[OrderNo]) -> Vec<Stored>;
     buyer_orders(activity: &ActivityId, buyer: &BuyerId) -> Vec<OrderNo>;
+    limiting_orders(placement: &Placement, limit_max: u32) -> Vec<OrderNo>;
     home_orders(activity: &ActivityId, bucket: Bucket, after: Option<&Cursor>) -> (Vec<OrderNo>, Option<Cursor>);
 }
 

@@ -71,7 +71,7 @@ where
                 // Not applied, and the record stays: the same token goes on later.
                 Commit::Busy => return Ok(refused(Refusal::Unavailable)),
                 Commit::LimitReached => {
-                    let orders = self.store.buyer_orders(&placement.activity, &placement.buyer).await;
+                    let orders = self.store.limiting_orders(placement, activity.limit.max).await;
                     Refusal::LimitReached(orders.unwrap_or_default())
                 }
                 Commit::CouponUsed => Refusal::CouponUsed,

@@ -9,7 +9,7 @@ use crate::domain::{
     activity::Activity,
     ids::{ActivityId, Bucket, BuyerId, Sku},
     lease::Fence,
-    order::{Order, Stored, Tombstone},
+    order::{Order, Placement, Stored, Tombstone},
     order_no::OrderNo,
     stock::{ChangeMark, Operation, StockItem},
     time::UnixMillis,
@@ -68,6 +68,13 @@ pub trait OrderStore: Send + Sync {
         &self,
         activity: &ActivityId,
         buyer: &BuyerId,
+    ) -> impl Future<Output = Result<Vec<OrderNo>, Fault>> + Send;
+
+    /// The orders of the buyer in those scopes where this submission would be too much.
+    fn limiting_orders(
+        &self,
+        placement: &Placement,
+        limit_max: u32,
     ) -> impl Future<Output = Result<Vec<OrderNo>, Fault>> + Send;
 
     /// A page of numbers of orders whose home is this bucket. May lag behind by an index's delay.

@@ -175,3 +175,22 @@ async fn a_changed_configuration_reaches_a_function_that_holds_the_old_one() {
     assert_eq!(shop.order("alice", &shop.token("alice"), 1).await.0, 201, "the new limit allows a second");
     assert_eq!(code(&shop.order("alice", &shop.token("alice"), 1).await.1), "limit_reached");
 }
+
+/// Both stores tell the orders of the scope that is full, and no others.
+#[tokio::test]
+async fn a_limit_names_the_orders_of_its_scope() {
+    for strategy in ["prededuct", "cas"] {
+        let skus = json!([{"sku": SKU, "stock": 9, "price": 1}, {"sku": "case", "stock": 9, "price": 1}]);
+        let fields = json!({"strategy": strategy, "skus": skus, "limit": {"scope": "sku", "max": 2}});
+        let shop = Shop::open(9, &fields).await;
+        let order =
+            async |lines: Value| shop.order_body("alice", &json!({"token": shop.token("alice"), "lines": lines})).await;
+        let (status, phone) = order(json!([{"sku": SKU, "quantity": 2}])).await;
+        assert_eq!(status, 201, "{phone}");
+        assert_eq!(order(json!([{"sku": "case", "quantity": 1}])).await.0, 201);
+        let both = json!([{"sku": SKU, "quantity": 1}, {"sku": "case", "quantity": 1}]);
+        let (_, refused) = order(both).await;
+        assert_eq!(code(&refused), "limit_reached");
+        assert_eq!(refused["orders"], json!([phone["order_no"]]), "{strategy}");
+    }
+}

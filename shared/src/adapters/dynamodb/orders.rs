@@ -8,13 +8,14 @@ use super::{
     Database,
     calls::{Page, Written, bad_item},
     change::Change,
-    codec::{BadItem, Item, check_format, decode, encode, number, text, text_of},
+    codec::{BadItem, Item, check_format, decode, encode, number, text, text_of, whole},
     keys::{self, Key},
 };
 use crate::{
     domain::{
         ids::{ActivityId, Bucket, BuyerId},
-        order::{Event, Order, Status, Stored, Tombstone},
+        limit::{Charge, PLACEMENTS_MAX},
+        order::{Event, Order, Placement, Status, Stored, Tombstone},
         order_no::OrderNo,
         time::UnixMillis,
     },
@@ -77,6 +78,21 @@ impl OrderStore for Database {
             }
         }
         Err(Fault::not_applied(OPERATION, "the buyer has more guards than can be"))
+    }
+
+    async fn limiting_orders(&self, placement: &Placement, limit_max: u32) -> Result<Vec<OrderNo>, Fault> {
+        const OPERATION: &str = "read a buyer's guards";
+        let key = |charge: &Charge| Key::guard(&placement.activity, &placement.buyer, &charge.scope);
+        let guards = self.get_all(OPERATION, placement.charges.iter().map(key)).await?;
+        let limiting = |guard: &Item| -> Result<Vec<OrderNo>, BadItem> {
+            let (orders, scope) = (guarded(guard)?, text_of(guard, keys::SK)?);
+            let charge = placement.charges.iter().find(|charge| key(charge).sk == scope);
+            let units = whole(guard, keys::UNITS)? + charge.map_or(0, |charge| u64::from(charge.units));
+            let too_much = units > u64::from(limit_max) || orders.len() >= PLACEMENTS_MAX;
+            Ok(if too_much { orders } else { Vec::new() })
+        };
+        let numbers: Result<BTreeSet<Vec<OrderNo>>, BadItem> = guards.iter().map(limiting).collect();
+        Ok(numbers.map_err(bad_item(OPERATION))?.into_iter().flatten().collect())
     }
 
     async fn home_orders(
