@@ -12,8 +12,10 @@ use crate::sale::Clients;
 use crate::sale::client::Client;
 use crate::stack::{Stack, StartError};
 
-const BUCKETS: u16 = 8;
-/// Buyers who ask at once: four for each bucket.
+/// As many as there are buyers at once. A stock item takes one transaction at a time, so what a sale can do falls
+/// with the buckets that are not empty; with fewer of them this would show that, and not what looking for another one
+/// costs.
+const BUCKETS: u16 = 32;
 const AT_ONCE: usize = 32;
 /// Those who come back need connections too.
 const CONNECTIONS: usize = 2 * AT_ONCE;

@@ -10,7 +10,7 @@ use crate::{
     },
     domain::{
         activity::Activity,
-        buckets::{ACTIONS_MAX, BucketOffer, fill},
+        buckets::{ACTIONS_MAX, BucketOffer, fill_apart},
         ids::{Bucket, Sku},
         order::{Part, Placement},
         record::Side,
@@ -200,7 +200,8 @@ impl<'a, G: StockGate> Filling<'a, G> {
         let usable = looks.seen.iter().filter(|look| !look.limited || look.record.is_some());
         let offers: Vec<BucketOffer> = usable.map(|look| self.offer(look)).collect();
         // The home parts take actions too: one per line at most.
-        fill(missing, &offers, parts_max(self.placement).saturating_sub(self.placement.lines.len()))
+        let most = parts_max(self.placement).saturating_sub(self.placement.lines.len());
+        fill_apart(missing, &offers, most, fastrand::u64(..))
     }
 
     fn offer(&self, look: &Look) -> BucketOffer {
@@ -317,7 +318,7 @@ pub(super) fn fill_from_database(activity: &Activity, placement: &Placement, sto
         })
         .collect();
     let missing: Vec<(Sku, u32)> = placement.lines.iter().map(|line| (line.sku.clone(), line.quantity.get())).collect();
-    fill(&missing, &offers, parts_max(placement))
+    fill_apart(&missing, &offers, parts_max(placement), fastrand::u64(..))
 }
 
 /// Stock items that fit into the order transaction beside the order and its guards.

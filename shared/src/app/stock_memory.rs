@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::domain::{
     activity::Activity,
+    buckets::by_weight,
     ids::{ActivityId, Bucket, Sku},
     order::Placement,
 };
@@ -109,7 +110,7 @@ impl StockMemory {
         !missing.is_empty() && self.bucket_with(activity, placement.home, &missing).is_some()
     }
 
-    /// The bucket beside home that has all of these, and most of the first.
+    /// A bucket beside home that has all of these: any, more likely one that has much of the first.
     #[must_use]
     pub fn bucket_with(&self, activity: &Activity, home: Bucket, missing: &[(Sku, u32)]) -> Option<Bucket> {
         let (first, _) = missing.first()?;
@@ -119,7 +120,9 @@ impl StockMemory {
             };
             *bucket != home && missing.iter().all(enough)
         };
-        activity.buckets.all().filter(has).max_by_key(|bucket| self.free(activity, first, *bucket))
+        let weight = |bucket: Bucket| (bucket, self.free(activity, first, bucket).unwrap_or(0));
+        let weights: Vec<(Bucket, u64)> = activity.buckets.all().filter(has).map(weight).collect();
+        by_weight(&weights, fastrand::u64(..))
     }
 
     /// Units free in a bucket, if that was learnt within the lifetime.
@@ -190,13 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_bucket_that_has_everything_is_named_and_never_home() {
+    fn a_bucket_that_has_everything_is_named_and_never_home() {
         let (memory, activity) = (StockMemory::default(), activity());
         for (index, free) in [(0, 9), (1, 3), (2, 4)] {
             memory.note(&activity, &sku(), bucket(index), free, Instant::now());
         }
         let with = |units| memory.bucket_with(&activity, bucket(0), &[(sku(), units)]);
-        assert_eq!((with(3), with(4), with(5)), (Some(bucket(2)), Some(bucket(2)), None));
+        assert_eq!((with(4), with(5)), (Some(bucket(2)), None));
+        let named: std::collections::HashSet<_> = (0..200).map(|_| with(3).unwrap()).collect();
+        assert_eq!(named, [bucket(1), bucket(2)].into(), "not all go to the fullest");
     }
 
     #[test]

@@ -36,6 +36,41 @@ pub struct BucketOffer {
     pub has_record: bool,
 }
 
+impl BucketOffer {
+    fn free(&self, sku: &Sku) -> u64 {
+        self.available.iter().find(|(offered, _)| offered == sku).map_or(0, |(_, free)| *free)
+    }
+}
+
+/// One of these by chance, each as likely as its weight is great. `None` when none has any.
+#[must_use]
+pub fn by_weight<T: Copy>(weights: &[(T, u64)], dice: u64) -> Option<T> {
+    let total = weights.iter().map(|(_, weight)| weight).sum::<u64>();
+    let mut place = dice.checked_rem(total)?;
+    let found = weights.iter().find(|(_, weight)| {
+        let here = place < *weight;
+        place = place.saturating_sub(*weight);
+        here
+    });
+    found.map(|(one, _)| *one)
+}
+
+/// As [`fill`], but an order that one bucket alone can fill goes to any of those that can, more likely to one that
+/// has much: so that those who look around at the same moment do not all meet in the fullest, where their
+/// transactions would cancel each other. A bucket that already holds part of this order comes first.
+#[must_use]
+pub fn fill_apart(missing: &[(Sku, u32)], offers: &[BucketOffer], parts_max: usize, dice: u64) -> Option<Vec<Part>> {
+    let has_all = |offer: &&BucketOffer| missing.iter().all(|(sku, units)| offer.free(sku) >= u64::from(*units));
+    let weight = |offer| (offer, missing.first().map_or(0, |(sku, _)| BucketOffer::free(offer, sku)));
+    let weights: Vec<(&BucketOffer, u64)> = offers.iter().filter(has_all).map(weight).collect();
+    match by_weight(&weights, dice) {
+        Some(one) if !offers.iter().any(|offer| offer.has_record) => {
+            fill(missing, std::slice::from_ref(one), parts_max)
+        }
+        _ => fill(missing, offers, parts_max),
+    }
+}
+
 /// Which buckets fill the missing units, with as few parts as it can: a bucket that already holds
 /// part of this order first, then one that covers a whole line, then the fullest ones.
 ///
@@ -47,7 +82,7 @@ pub fn fill(missing: &[(Sku, u32)], offers: &[BucketOffer], parts_max: usize) ->
         let mut sources: Vec<(&BucketOffer, u64)> = offers
             .iter()
             .filter_map(|offer| {
-                let free = offer.available.iter().find(|(offered, _)| offered == sku)?.1;
+                let free = offer.free(sku);
                 (free > 0).then_some((offer, free))
             })
             .collect();
@@ -106,6 +141,38 @@ mod tests {
                 None => prop_assert!(free.iter().sum::<u64>() < u64::from(need)),
             }
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_fill_apart_is_a_fill(
+            need in 1_u32..12, free in proptest::collection::vec((0_u64..8, any::<bool>()), 1..8), dice in any::<u64>(),
+        ) {
+            let offers: Vec<_> =
+                free.iter().zip(0..).map(|((free, record), bucket)| offer(bucket, *free, *record)).collect();
+            let missing = [(sku("a"), need)];
+            let (apart, plain) = (fill_apart(&missing, &offers, 9, dice), fill(&missing, &offers, 9));
+            prop_assert_eq!(apart.is_some(), plain.is_some());
+            for part in apart.iter().flatten() {
+                prop_assert!(u64::from(part.units) <= free[usize::from(part.bucket.get())].0);
+            }
+            prop_assert_eq!(apart.iter().flatten().map(|part| part.units).sum::<u32>(), if plain.is_some() { need } else { 0 });
+            prop_assert!(apart.map_or(0, |parts| parts.len()) <= plain.map_or(0, |parts| parts.len()));
+        }
+    }
+
+    #[test]
+    fn those_who_look_at_once_go_to_different_buckets() {
+        let offers = [offer(0, 0, false), offer(1, 30, false), offer(2, 60, false), offer(3, 1, false)];
+        let mut went = [0; 4];
+        for dice in 0..900 {
+            let parts = fill_apart(&[(sku("a"), 2)], &offers, 9, dice * 31).unwrap();
+            went[usize::from(parts[0].bucket.get())] += 1;
+        }
+        assert_eq!((went[0], went[3]), (0, 0), "they do not have enough");
+        assert!((250..350).contains(&went[1]) && went[1] + went[2] == 900, "{went:?}");
+        assert_eq!(by_weight::<u8>(&[], 7), None);
+        assert_eq!(by_weight(&[(1, 0), (2, 0)], 7), None);
     }
 
     #[test]
