@@ -13,9 +13,9 @@ pub struct Patience {
     pub cap: Duration,
 }
 
-/// For what a buyer waits for: some 0.6 s at most in all, because coming back later costs a buyer seconds, in which the
+/// For what a buyer waits for: some two seconds at most in all, because coming back later costs a buyer seconds, in which the
 /// unit is held for nobody.
-pub const BUYER: Patience = Patience { tries: 10, base: Duration::from_millis(8), cap: Duration::from_millis(200) };
+pub const BUYER: Patience = Patience { tries: 16, base: Duration::from_millis(8), cap: Duration::from_millis(200) };
 
 /// For what must get through while a sale runs and its transactions hold the item nearly all the
 /// time: an operator's freeze, a claim, a repair.
