@@ -115,7 +115,7 @@ where
         };
         let filling = Filling::new(&self.gate, activity, &order.placement, &self.memory);
         if via == Via::Gate {
-            match filling.after_database_short(&order.parts, short).await {
+            match filling.after_database_short(&order.parts, short, &stock).await {
                 Ok(Filled::NothingWritten(refusal) | Filled::StillHeld { refusal, .. })
                     if refusal != Refusal::SoldOut => {}
                 Ok(filled) => return Ok(filled),

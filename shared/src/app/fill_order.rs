@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use crate::{
     app::{
+        looks::Looks,
         stock_memory::StockMemory,
         submission::{Refusal, with_home},
     },
@@ -131,8 +132,14 @@ impl<'a, G: StockGate> Filling<'a, G> {
         self.undo(&[], refusal).await
     }
 
-    /// The database had too little in some buckets: their parts go, others are looked for.
-    pub async fn after_database_short(&self, parts: &[Part], short: &[(Sku, Bucket)]) -> Result<Filled, Fault> {
+    /// The database had too little in some buckets: their parts go, others are looked for, where the database has
+    /// some as well.
+    pub async fn after_database_short(
+        &self,
+        parts: &[Part],
+        short: &[(Sku, Bucket)],
+        stock: &[StockItem],
+    ) -> Result<Filled, Fault> {
         let exhausted: Vec<Bucket> = short.iter().map(|(_, bucket)| *bucket).collect();
         let is_short = |part: &Part| short.iter().any(|(sku, bucket)| *sku == part.sku && *bucket == part.bucket);
         let kept: Vec<Part> = parts.iter().filter(|part| !is_short(part)).cloned().collect();
@@ -154,7 +161,8 @@ impl<'a, G: StockGate> Filling<'a, G> {
             })
             .filter(|(_, units)| *units > 0)
             .collect();
-        let looks = self.look(&exhausted).await?;
+        let mut looks = self.look(&exhausted).await?;
+        looks.cap(self.placement, stock);
         Ok(self.take(kept, missing, looks).await)
     }
 
@@ -324,32 +332,6 @@ pub(super) fn fill_from_database(activity: &Activity, placement: &Placement, sto
 /// Stock items that fit into the order transaction beside the order and its guards.
 fn parts_max(placement: &Placement) -> usize {
     ACTIONS_MAX.saturating_sub(placement.actions())
-}
-
-/// What is known of the other buckets.
-struct Looks {
-    seen: Vec<Look>,
-    /// Whether some bucket could not be looked into, so that "sold out" is not certain.
-    blind: bool,
-}
-
-impl Looks {
-    fn update(&mut self, bucket: Bucket, change: impl FnOnce(&mut Look)) {
-        if let Some(look) = self.seen.iter_mut().find(|look| look.bucket == bucket) {
-            change(look);
-        }
-    }
-
-    /// Sold out, unless a bucket could not be looked into or only had no admissions left this second.
-    fn refusal(&self) -> Refusal {
-        if self.seen.iter().any(|look| look.limited && look.free.iter().any(|free| *free > 0)) {
-            Refusal::Limited
-        } else if self.blind {
-            Refusal::Unavailable
-        } else {
-            Refusal::SoldOut
-        }
-    }
 }
 
 enum Taken {

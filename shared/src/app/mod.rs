@@ -15,6 +15,7 @@ mod give_back;
 pub mod issue_coupons;
 pub mod issue_token;
 pub mod lease;
+mod looks;
 mod past_gate;
 pub mod place_order;
 pub mod query;

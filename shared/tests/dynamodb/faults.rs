@@ -50,10 +50,10 @@ async fn assert_committed_once(world: &World, order: &Order) {
 async fn conflicts_are_retried_with_a_bound() {
     let (world, order) = world_and_order().await;
     let (answer, sent) = commit_under(&world, &order, &[Fault::standing(TRANSACTION, FaultKind::Conflict)]).await;
-    assert_eq!((answer, sent), (Ok(Commit::Busy), 6));
+    assert_eq!((answer, sent), (Ok(Commit::Busy), 16));
     assert_nothing_written(&world, &order).await;
     let (answer, sent) = commit_under(&world, &order, &[times(TRANSACTION, FaultKind::Conflict, 5)]).await;
-    assert_eq!((answer, sent), (Ok(Commit::Committed), 6 + 6));
+    assert_eq!((answer, sent), (Ok(Commit::Committed), 16 + 6));
     assert_committed_once(&world, &order).await;
 }
 
@@ -62,7 +62,7 @@ async fn throttling_is_retried_with_a_bound() {
     let (world, order) = world_and_order().await;
     let (answer, sent) = commit_under(&world, &order, &[Fault::standing(TRANSACTION, FaultKind::Throttled)]).await;
     assert_eq!(answer, Ok(Commit::Busy));
-    assert!(sent <= 6 * 3, "{sent}");
+    assert!(sent <= 16 * 3, "{sent}");
     assert_nothing_written(&world, &order).await;
     let (answer, _) = commit_under(&world, &order, &[Fault::once(TRANSACTION, FaultKind::Throttled)]).await;
     assert_eq!(answer, Ok(Commit::Committed));
