@@ -46,7 +46,7 @@ pub struct Bench {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     /// Orders a second beside which 2.3 times as many queries come: far below what the machine takes.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub order_rate: u32,
     /// How long they come, with and without queries, in seconds.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=120))]
