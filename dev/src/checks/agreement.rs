@@ -124,7 +124,11 @@ fn marks(
             found
         }
         None if marks.is_empty() => Vec::new(),
-        None if order.is_some_and(|order| !order.is_live()) && snapshot.activity.keeps_quota => Vec::new(),
+        None if order
+            .is_some_and(|order| !order.is_live() && order.quota_kept.unwrap_or(snapshot.activity.keeps_quota)) =>
+        {
+            Vec::new()
+        }
         None => vec!["a mark without a live order at home here".to_owned()],
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Check;
-use crate::stores::snapshot::{Snapshot, StockKey};
+use crate::stores::snapshot::{Snapshot, StockKey, StoredOrder};
 
 type Scope<'a> = (&'a str, &'a str);
 
@@ -77,7 +77,8 @@ fn coupons(snapshot: &Snapshot) -> Vec<String> {
     }
     for (code, holder) in snapshot.coupons.iter().filter_map(|(code, holder)| Some((code, holder.as_ref()?))) {
         let order = snapshot.orders.get(holder).filter(|order| order.coupon.as_ref() == Some(code));
-        if !order.is_some_and(|order| order.is_live() || snapshot.activity.keeps_quota) {
+        let keeps = |order: &StoredOrder| order.quota_kept.unwrap_or(snapshot.activity.keeps_quota);
+        if !order.is_some_and(|order| order.is_live() || keeps(order)) {
             violations.push(format!("a coupon is held by {holder}, which does not use it"));
         }
     }

@@ -57,6 +57,12 @@ struct OrderItem {
     #[serde(default)]
     charges: Vec<ChargeItem>,
     coupon: Option<CouponItem>,
+    ended_by: Option<EndedBy>,
+}
+
+#[derive(Deserialize)]
+struct EndedBy {
+    quota_kept: bool,
 }
 
 #[derive(Deserialize)]
@@ -228,6 +234,7 @@ fn stored(item: OrderItem) -> StoredOrder {
         parts,
         charges: item.charges.into_iter().map(|charge| (charge.scope, charge.units)).collect(),
         coupon: item.coupon.map(|coupon| coupon.code),
+        quota_kept: item.ended_by.map(|ended| ended.quota_kept),
     }
 }
 

@@ -53,6 +53,8 @@ pub struct StoredOrder {
     pub charges: BTreeMap<String, u32>,
     /// Its coupon's code.
     pub coupon: Option<String>,
+    /// What the operator who ended it said of its quota.
+    pub quota_kept: Option<bool>,
 }
 
 impl StoredOrder {

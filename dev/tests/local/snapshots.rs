@@ -33,6 +33,7 @@ fn order(buyer: &str, home: u16, parts: &[(&str, u16, u32)]) -> StoredOrder {
         home: Some(home),
         charges: lines.iter().map(|(sku, units)| (format!("S#{sku}"), *units)).collect(),
         coupon: None,
+        quota_kept: None,
         lines,
         parts: parts.iter().map(|(sku, bucket, units)| (((*sku).to_owned(), *bucket), *units)).collect(),
     }
