@@ -13,21 +13,38 @@ async fn shop() -> Shop {
     Shop::open(40, &json!({"admission_ratio": 1.1})).await
 }
 
+/// One unit each to so many buyers; the last one and the token.
+async fn sell(shop: &Shop, count: u32) -> (String, String) {
+    let mut last = (String::new(), String::new());
+    for n in 0..count {
+        let buyer = format!("b{n}");
+        let token = shop.token(&buyer);
+        shop.submit_patiently(&buyer, &token).await;
+        last = (buyer, token);
+    }
+    last
+}
+
+/// Thirty buyers who come too late: the database is asked once a second at most.
+async fn refuse_thirty(shop: &Shop) {
+    let control = shop.backend.dynamodb.control();
+    control.reset_counts();
+    let began = Instant::now();
+    for n in 0..30 {
+        let buyer = format!("late-{n}");
+        assert_eq!(code(&shop.submit(&buyer, &shop.token(&buyer), 1).await), (409, "sold_out"));
+    }
+    let (transactions, seconds) = (control.count("TransactWriteItems"), began.elapsed().as_secs());
+    assert!(transactions <= 2 * (seconds + 1), "{transactions} transactions in {seconds} s");
+}
+
 #[tokio::test]
 async fn the_surplus_is_admitted_by_redis_and_refused_by_the_database() {
     let shop = Arc::new(shop().await);
     assert_eq!(shop.left().await, (40, 44));
     let buy = async |n: u32| {
-        let (buyer, deadline) = (format!("b{n}"), Instant::now() + Duration::from_mins(1));
-        let token = shop.token(&buyer);
-        loop {
-            let answer = shop.submit(&buyer, &token, 1).await;
-            if !matches!(answer.0, 202 | 429 | 503) {
-                return answer;
-            }
-            assert!(Instant::now() < deadline, "{answer:?}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let buyer = format!("b{n}");
+        shop.submit_until_final(&buyer, &shop.token(&buyer), 1).await
     };
     let answers = join_all((0..80).map(buy)).await;
     // 200 where the first answer was that it is not known yet.
@@ -43,10 +60,7 @@ async fn the_surplus_is_admitted_by_redis_and_refused_by_the_database() {
 #[tokio::test]
 async fn the_public_is_not_shown_the_surplus() {
     let shop = shop().await;
-    for n in 0..40 {
-        let buyer = format!("b{n}");
-        shop.submit_patiently(&buyer, &shop.token(&buyer)).await;
-    }
+    sell(&shop, 40).await;
     assert_eq!(shop.left().await, (0, 4));
     assert_eq!(shop.shown().await, "none");
 }
@@ -56,19 +70,8 @@ async fn the_public_is_not_shown_the_surplus() {
 #[tokio::test]
 async fn a_late_sold_out_is_learnt() {
     let shop = shop().await;
-    for n in 0..40 {
-        let buyer = format!("b{n}");
-        shop.submit_patiently(&buyer, &shop.token(&buyer)).await;
-    }
-    let control = shop.backend.dynamodb.control();
-    control.reset_counts();
-    let began = Instant::now();
-    for n in 0..30 {
-        let buyer = format!("late-{n}");
-        assert_eq!(code(&shop.submit(&buyer, &shop.token(&buyer), 1).await), (409, "sold_out"));
-    }
-    let (transactions, seconds) = (control.count("TransactWriteItems"), began.elapsed().as_secs());
-    assert!(transactions <= 2 * (seconds + 1), "{transactions} transactions in {seconds} s");
+    sell(&shop, 40).await;
+    refuse_thirty(&shop).await;
     assert_eq!(shop.left().await, (0, 4));
     shop.agree().await;
 }
@@ -78,15 +81,9 @@ async fn a_late_sold_out_is_learnt() {
 async fn what_comes_back_is_sold() {
     for fields in [json!({"admission_ratio": 1.1}), json!({"strategy": "cas"})] {
         let shop = Shop::open(40, &fields).await;
-        let mut first = String::new();
-        for n in 0..40 {
-            let buyer = format!("b{n}");
-            let token = shop.token(&buyer);
-            shop.submit_patiently(&buyer, &token).await;
-            first = shop.number(&token);
-        }
+        let (buyer, token) = sell(&shop, 40).await;
         assert_eq!(code(&shop.submit("late", &shop.token("late"), 1).await), (409, "sold_out"));
-        assert_eq!(shop.cancel("b39", &first, &json!({})).await.0, 200);
+        assert_eq!(shop.cancel(&buyer, &shop.number(&token), &json!({})).await.0, 200);
         let deadline = Instant::now() + Duration::from_secs(10);
         for n in 0.. {
             let buyer = format!("eager-{n}");
@@ -106,25 +103,11 @@ async fn what_comes_back_is_sold() {
 #[tokio::test]
 async fn sold_out_without_redis_is_one_read() {
     let shop = Shop::open(4, &json!({"strategy": "cas"})).await;
-    let mut winner = (String::new(), String::new());
-    for n in 0..4 {
-        let buyer = format!("b{n}");
-        let token = shop.token(&buyer);
-        shop.submit_patiently(&buyer, &token).await;
-        winner = (buyer, token);
-    }
+    let (buyer, token) = sell(&shop, 4).await;
     assert_eq!(code(&shop.submit("late", &shop.token("late"), 1).await), (409, "sold_out"));
-    let control = shop.backend.dynamodb.control();
-    control.reset_counts();
-    let began = Instant::now();
-    for n in 0..30 {
-        let buyer = format!("late-{n}");
-        assert_eq!(code(&shop.submit(&buyer, &shop.token(&buyer), 1).await), (409, "sold_out"));
-    }
-    let (transactions, seconds) = (control.count("TransactWriteItems"), began.elapsed().as_secs());
-    assert!(transactions <= 2 * (seconds + 1), "{transactions} transactions in {seconds} s");
+    refuse_thirty(&shop).await;
     // Whose order it was is told it, from the store.
-    assert_eq!(shop.submit(&winner.0, &winner.1, 1).await.0, 200);
+    assert_eq!(shop.submit(&buyer, &token, 1).await.0, 200);
     shop.agree().await;
 }
 
@@ -132,10 +115,7 @@ async fn sold_out_without_redis_is_one_read() {
 #[tokio::test]
 async fn the_ratio_survives_a_redis_that_lost_everything() {
     let mut shop = shop().await;
-    for n in 0..10 {
-        let buyer = format!("b{n}");
-        shop.submit_patiently(&buyer, &shop.token(&buyer)).await;
-    }
+    sell(&shop, 10).await;
     shop.backend.redis.as_mut().unwrap().restart().await.unwrap();
     for _ in 0..2 {
         shop.reconcile().await;

@@ -89,6 +89,19 @@ impl Shop {
         self.call(&self.functions.issue_token, call.operator("olivia").json(body)).await
     }
 
+    /// The order, again until the answer is final.
+    pub async fn submit_until_final(&self, buyer: &str, token: &str, quantity: u32) -> Answer {
+        let deadline = Instant::now() + Duration::from_mins(1);
+        loop {
+            let answer = self.submit(buyer, token, quantity).await;
+            if !matches!(answer.0, 202 | 429 | 503) {
+                return answer;
+            }
+            assert!(Instant::now() < deadline, "{answer:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// An order of one unit, again while its bucket has taken its orders for this second.
     pub async fn submit_patiently(&self, buyer: &str, token: &str) {
         let deadline = Instant::now() + Duration::from_secs(30);
