@@ -52,7 +52,7 @@ pub struct Bench {
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=120))]
     pub phase_s: u64,
     /// Units that are sold to the last one.
-    #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    #[arg(long, default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(10..=100_000))]
     pub units: u32,
     /// Calls of each script, and of the handler, in one round.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]

@@ -14,8 +14,9 @@ pub struct Patience {
 }
 
 /// For what a buyer waits for: some two seconds at most in all, because coming back later costs a buyer seconds, in which the
-/// unit is held for nobody.
-pub const BUYER: Patience = Patience { tries: 16, base: Duration::from_millis(8), cap: Duration::from_millis(200) };
+/// unit is held for nobody. The pauses stay short, because the last units of a sale are those that met others often:
+/// with pauses of up to 200 ms they lay idle while everybody else was told "sold out".
+pub const BUYER: Patience = Patience { tries: 40, base: Duration::from_millis(8), cap: Duration::from_millis(50) };
 
 /// For what must get through while a sale runs and its transactions hold the item nearly all the
 /// time: an operator's freeze, a claim, a repair.
@@ -60,7 +61,7 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_cap() {
         let bounds: Vec<u128> = (0..8).map(|tried| BUYER.bound(tried).as_millis()).collect();
-        assert_eq!(bounds, [0, 8, 16, 32, 64, 128, 200, 200]);
+        assert_eq!(bounds, [0, 8, 16, 32, 50, 50, 50, 50]);
         assert_eq!(BUYER.bound(u32::MAX), BUYER.cap);
     }
 }
