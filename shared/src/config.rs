@@ -1,19 +1,34 @@
 //! Configuration: the only reader of the environment. Every error is told at once, by name, at start.
 
-use data_encoding::BASE64;
-use secrecy::SecretString;
+use std::collections::HashMap;
 
-use crate::domain::{
-    rate::SharedRate,
-    token::{SigningKey, TokenKeys},
-    webhook::WebhookSecrets,
+use data_encoding::BASE64;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::{
+    domain::{
+        rate::SharedRate,
+        token::{SigningKey, TokenKeys},
+        webhook::WebhookSecrets,
+    },
+    ports::Fault,
 };
 
 type Lookup = Box<dyn Fn(&str) -> Option<String>>;
 
+const TOKEN_KEYS: &str = "HOLDFAST_TOKEN_KEYS";
+const WEBHOOK_SECRETS: &str = "HOLDFAST_WEBHOOK_SECRETS";
+const REDIS_PASSWORD: &str = "HOLDFAST_REDIS_PASSWORD";
+
 /// Reads settings and keeps every error until [`Reader::finish`].
+///
+/// A secret is given in clear, which is for local runs, or by reference: `HOLDFAST_TOKEN_KEYS_SECRET` holds the
+/// name or ARN of the secret in Secrets Manager whose text is `HOLDFAST_TOKEN_KEYS`; the same for
+/// `HOLDFAST_WEBHOOK_SECRETS` and `HOLDFAST_REDIS_PASSWORD`. So no environment shows one.
 pub struct Reader {
     lookup: Lookup,
+    /// Secrets that were given by reference, by their names.
+    fetched: HashMap<&'static str, SecretString>,
     errors: Vec<String>,
 }
 
@@ -70,7 +85,32 @@ impl Reader {
     }
 
     pub fn new(lookup: impl Fn(&str) -> Option<String> + 'static) -> Self {
-        Self { lookup: Box::new(lookup), errors: Vec::new() }
+        Self { lookup: Box::new(lookup), fetched: HashMap::new(), errors: Vec::new() }
+    }
+
+    /// The secrets that are given by reference: their names, and what each refers to. Whoever asks gives all of
+    /// them to [`Reader::resolve`].
+    pub fn references(&mut self) -> Vec<(&'static str, String)> {
+        let mut references = Vec::new();
+        for name in [TOKEN_KEYS, WEBHOOK_SECRETS, REDIS_PASSWORD] {
+            let Some(secret) = self.optional(&format!("{name}_SECRET")) else { continue };
+            if self.optional(name).is_some() {
+                self.fail(name, &format!("and {name}_SECRET are both set"));
+            } else {
+                references.push((name, secret));
+            }
+        }
+        references
+    }
+
+    /// What a reference came to.
+    pub fn resolve(&mut self, name: &'static str, fetched: Result<SecretString, Fault>) {
+        match fetched {
+            Ok(secret) => {
+                self.fetched.insert(name, secret);
+            }
+            Err(fault) => self.fail(&format!("{name}_SECRET"), &format!("cannot be read: {}", fault.chain())),
+        }
     }
 
     /// # Errors
@@ -82,6 +122,21 @@ impl Reader {
     /// A setting that is there and not empty.
     fn optional(&self, name: &str) -> Option<String> {
         (self.lookup)(name).filter(|value| !value.is_empty())
+    }
+
+    /// A secret that is there and not empty, in clear or by reference. A line's end behind it is none of it.
+    fn secret(&self, name: &str) -> Option<String> {
+        let fetched = self.fetched.get(name).map(|secret| secret.expose_secret().trim_end().to_owned());
+        fetched.or_else(|| self.optional(name))
+    }
+
+    /// The same, where it cannot be missing. A reference that led nowhere was told already.
+    fn required_secret(&mut self, name: &str) -> Option<String> {
+        let secret = self.secret(name);
+        if secret.is_none() && self.optional(&format!("{name}_SECRET")).is_none() {
+            self.fail(name, &format!("is missing, and so is {name}_SECRET"));
+        }
+        secret
     }
 
     fn fail(&mut self, name: &str, rule: &str) {
@@ -120,7 +175,7 @@ impl Reader {
         if !cluster && urls.len() > 1 {
             self.fail("HOLDFAST_REDIS_URL", "must be one URL unless HOLDFAST_REDIS_CLUSTER is true");
         }
-        let password = self.optional("HOLDFAST_REDIS_PASSWORD").map(SecretString::from);
+        let password = self.secret(REDIS_PASSWORD).map(SecretString::from);
         Some(RedisConfig { urls, cluster, password, deadline_ms: self.redis_deadline_ms() })
     }
 
@@ -182,11 +237,7 @@ impl Reader {
     /// `HOLDFAST_TOKEN_KEYS`: `<id>:<base64>`, the signing key first; a second one, separated by a
     /// comma, still verifies while keys rotate. Ids are 0 to 255, secrets at least 32 bytes.
     pub fn token_keys(&mut self) -> Option<TokenKeys> {
-        const NAME: &str = "HOLDFAST_TOKEN_KEYS";
-        let text = self.required(NAME);
-        if text.is_empty() {
-            return None;
-        }
+        let text = self.required_secret(TOKEN_KEYS)?;
         let keys: Option<Vec<SigningKey>> = text.split(',').map(parse_key).collect();
         let keys = keys.and_then(|keys| {
             let mut keys = keys.into_iter();
@@ -194,7 +245,7 @@ impl Reader {
             keys.next().is_none().then(|| TokenKeys::new(current, previous).ok()).flatten()
         });
         if keys.is_none() {
-            self.fail(NAME, "must be one or two <id>:<base64 of at least 32 bytes> with different ids");
+            self.fail(TOKEN_KEYS, "must be one or two <id>:<base64 of at least 32 bytes> with different ids");
         }
         keys
     }
@@ -202,15 +253,14 @@ impl Reader {
     /// `HOLDFAST_WEBHOOK_SECRETS`: base64 of at least 32 bytes; a second one, separated by a comma, is valid
     /// too while they rotate.
     pub fn webhook_secrets(&mut self) -> Option<WebhookSecrets> {
-        const NAME: &str = "HOLDFAST_WEBHOOK_SECRETS";
-        let text = self.required(NAME);
-        if text.is_empty() {
-            return None;
-        }
+        let text = self.required_secret(WEBHOOK_SECRETS)?;
         let decoded = text.split(',').map(|secret| BASE64.decode(secret.trim().as_bytes()).ok());
         let secrets = decoded.collect::<Option<Vec<_>>>().and_then(|secrets| WebhookSecrets::new(secrets).ok());
         if secrets.is_none() {
-            self.fail(NAME, "must be one or two times the base64 of at least 32 bytes, separated by a comma");
+            self.fail(
+                WEBHOOK_SECRETS,
+                "must be one or two times the base64 of at least 32 bytes, separated by a comma",
+            );
         }
         secrets
     }

@@ -1,17 +1,12 @@
 use std::sync::Arc;
 
-use holdfast::{
-    config::Reader,
-    lambda::{Needs, run, wiring::Settings},
-};
+use holdfast::lambda::{Needs, Start, run};
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let mut reader = Reader::environment();
-    run::start_telemetry(&reader.log_filter());
-    let settings = Settings::read(&mut reader, Needs { gate: true, roll_back_queue: true, ..Needs::default() });
-    let keys = reader.token_keys();
-    reader.finish()?;
-    let keys = Arc::new(keys.ok_or("HOLDFAST_TOKEN_KEYS is missing")?);
-    run::serve_http(place_order::handler(settings.connect().await, keys)).await
+    let mut start = Start::begin().await;
+    let keys = start.reader.token_keys();
+    let wiring = start.connect(Needs { gate: true, roll_back_queue: true, ..Needs::default() })?;
+    let keys = keys.ok_or("HOLDFAST_TOKEN_KEYS is missing")?;
+    run::serve_http(place_order::handler(wiring, Arc::new(keys))).await
 }

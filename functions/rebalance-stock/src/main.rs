@@ -1,25 +1,14 @@
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use holdfast::{
-    config::Reader,
-    lambda::{Needs, run, wiring::Settings},
-};
-use lambda_runtime::LambdaEvent;
-use serde_json::Value;
+use holdfast::lambda::{Needs, Start, run};
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let mut reader = Reader::environment();
-    run::start_telemetry(&reader.log_filter());
-    let settings = Settings::read(&mut reader, Needs { gate: true, ..Needs::default() });
-    reader.finish()?;
-    let handler = Arc::new(rebalance_stock::handler(settings.connect().await));
-    run::serve_events(move |event: LambdaEvent<Value>| {
+    let wiring = Start::begin().await.connect(Needs { gate: true, ..Needs::default() })?;
+    let handler = Arc::new(rebalance_stock::handler(wiring));
+    run::serve_schedule(move |time_left| {
         let handler = Arc::clone(&handler);
-        async move {
-            let left = event.context.deadline().duration_since(std::time::SystemTime::now());
-            Ok(handler.handle(left.unwrap_or(Duration::ZERO)).await?)
-        }
+        async move { Ok(handler.handle(time_left).await?) }
     })
     .await
 }

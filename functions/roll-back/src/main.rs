@@ -4,19 +4,13 @@
 use std::sync::Arc;
 
 use aws_lambda_events::sqs::SqsEvent;
-use holdfast::{
-    config::Reader,
-    lambda::{Needs, run, wiring::Settings},
-};
+use holdfast::lambda::{Needs, Start, run};
 use lambda_runtime::LambdaEvent;
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let mut reader = Reader::environment();
-    run::start_telemetry(&reader.log_filter());
-    let settings = Settings::read(&mut reader, Needs { gate: true, roll_back_queue: true, ..Needs::default() });
-    reader.finish()?;
-    let handler = Arc::new(roll_back::handler(settings.connect().await));
+    let wiring = Start::begin().await.connect(Needs { gate: true, roll_back_queue: true, ..Needs::default() })?;
+    let handler = Arc::new(roll_back::handler(wiring));
     run::serve_events(move |event: LambdaEvent<SqsEvent>| {
         let handler = Arc::clone(&handler);
         async move { Ok(handler.handle(event.payload).await) }

@@ -3,4 +3,5 @@
 pub mod aws;
 pub mod dynamodb;
 pub mod redis;
+pub mod secrets_manager;
 pub mod sqs;

@@ -4,7 +4,9 @@ pub mod batch;
 pub mod http;
 pub mod problem;
 pub mod run;
+pub mod start;
 pub mod views;
 pub mod wiring;
 
-pub use wiring::{Needs, Wiring};
+pub use start::{Needs, Start};
+pub use wiring::Wiring;

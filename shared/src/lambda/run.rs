@@ -1,21 +1,18 @@
-//! Starting a function: telemetry, then the runtime, many requests at a time where Lambda allows it.
+//! Serving events for ever, many at a time where Lambda allows it.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use lambda_http::{Request, service_fn};
 use lambda_runtime::{Error, LambdaEvent};
 use serde::{Serialize, de::DeserializeOwned};
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use serde_json::Value;
 
 use super::http::HttpHandler;
-
-/// JSON logs on standard output, one event per line, filtered by `HOLDFAST_LOG`.
-pub fn start_telemetry(filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = fmt::layer().json().flatten_event(true).with_current_span(false).with_target(false);
-    // A second start in one process, as in tests, keeps the first one.
-    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
-}
 
 /// Serves HTTP API events for ever.
 pub async fn serve_http(handler: impl HttpHandler) -> Result<(), Error> {
@@ -34,5 +31,19 @@ where
     R: Serialize + Send + 'static,
     F: Future<Output = Result<R, Error>> + Send + 'static,
 {
+    // Boxed: the futures of the schedules nest too deep for the compiler otherwise.
+    let work = move |event| -> Pin<Box<dyn Future<Output = Result<R, Error>> + Send>> { Box::pin(work(event)) };
     lambda_runtime::run_concurrent(lambda_runtime::service_fn(work)).await
+}
+
+/// Serves a schedule for ever, whatever its event says. The work is told how long the function has for it.
+pub async fn serve_schedule<R, F>(work: impl Fn(Duration) -> F + Clone + Send + 'static) -> Result<(), Error>
+where
+    R: Serialize + Send + 'static,
+    F: Future<Output = Result<R, Error>> + Send + 'static,
+{
+    serve_events(move |event: LambdaEvent<Value>| {
+        work(event.context.deadline().duration_since(SystemTime::now()).unwrap_or(Duration::ZERO))
+    })
+    .await
 }
