@@ -57,6 +57,19 @@ async fn a_gap_between_rows_is_filled_from_its_neighbours() {
 }
 
 #[tokio::test]
+async fn a_gap_that_begins_where_the_last_run_ended_is_filled_as_wholly() {
+    let world = World::start().await;
+    let old = Ahead(-GAP_GRACE_MS - 60_000);
+    change(&world, 2, &[2], old).await;
+    assert!(world.reconcile(NOW).await.findings.is_empty());
+    change(&world, 4, &[4], old).await;
+    assert_eq!(found(&world.reconcile(NOW).await), [(Finding::AuditGap, 1)]);
+    let rows = rows(&world).await;
+    let [_, second, third, fourth] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&third.before, &third.after), (&second.after, &fourth.before));
+}
+
+#[tokio::test]
 async fn rows_that_may_still_come_are_waited_for() {
     let world = World::start().await;
     // The row after it is fresh; and behind the last row there is only what the relay has not read yet.

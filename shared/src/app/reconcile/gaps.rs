@@ -59,7 +59,9 @@ where
             return Ok(true);
         }
         let (mut last, mut settled, mut compared_to) = (None, true, seen.orders);
-        let (mut rows, mut next) = self.store.rows_after(&item.activity, &item.sku, item.bucket, from).await?;
+        // One earlier, so that a gap that begins here is filled with where that one ended.
+        let begin = from.saturating_sub(1);
+        let (mut rows, mut next) = self.store.rows_after(&item.activity, &item.sku, item.bucket, begin).await?;
         let mut whole = true;
         loop {
             whole = whole && self.rows_of(pass, item, seen, &mut last, &rows).await?;
@@ -112,6 +114,7 @@ where
     ) -> Result<bool, Fault> {
         for row in rows {
             if row.version <= seen.rows {
+                last.clone_from(&row.after);
                 continue;
             }
             let begins = match &row.before {
