@@ -34,6 +34,14 @@ bench: need-rust need-redis ## Ratios to aim for, measured within one run: a par
 	@command -v redis-benchmark >/dev/null || { echo "redis-benchmark is needed: it comes with redis-tools" >&2; exit 1; }
 	cargo run --locked --quiet --profile local -p dev --bin dev -- bench $(ARGS)
 
+.PHONY: cost
+cost: need-rust need-redis ## Calls and write units of everything that can become of an order, and dollars for a million
+	cargo run --locked --quiet --profile local -p dev --bin dev -- cost $(ARGS)
+
+.PHONY: plan
+plan: need-rust ## What a sale needs: ARGS="--rate 500 --orders 200000" (accepted orders a second, orders in all)
+	cargo run --locked --quiet --profile local -p dev --bin dev -- plan $(ARGS)
+
 .PHONY: serve
 serve: need-rust need-redis ## The local stack on http://127.0.0.1:8080 until it is interrupted: options in ARGS
 	cargo run --locked --quiet --profile local -p dev --bin dev -- serve $(ARGS)

@@ -35,6 +35,39 @@ pub enum Command {
     SizePass(SizePass),
     /// Measures ratios to aim for, each of two things in turn.
     Bench(Bench),
+    /// Measures what an order uses, and tells what a million cost.
+    Cost(Cost),
+    /// Plans a sale: parameters, limits to raise, cost.
+    Plan(Plan),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Plan {
+    /// Accepted orders a second of the hottest SKU at the peak.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rate: u32,
+    /// Order requests a second at the peak, the refused ones included. Ten times the rate unless set.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub requests: Option<u32>,
+    /// Orders in a day, or in the whole sale.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub orders: u64,
+    /// Lines of an order.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub lines: u32,
+    /// How long PlaceOrder works on one request, in milliseconds.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub order_ms: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct Cost {
+    /// How often each outcome is brought about.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub times: u32,
+    /// Time added to every call of the local DynamoDB, in milliseconds.
+    #[arg(long, default_value_t = 5)]
+    pub latency_ms: u64,
 }
 
 #[derive(Debug, Args)]

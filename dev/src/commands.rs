@@ -156,6 +156,20 @@ pub async fn bench(options: crate::args::Bench) -> Result<bool, StartError> {
     Ok(measured.is_complete())
 }
 
+/// Measures what an order costs, and tells it.
+///
+/// # Errors
+/// When something could not be measured, or it was interrupted.
+pub async fn cost(options: crate::args::Cost) -> Result<(), StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let told = tokio::select! {
+        told = crate::cost::run(options.times, Duration::from_millis(options.latency_ms)) => told?,
+        () = interrupted.wait() => return Err("interrupted".into()),
+    };
+    println!("{told}");
+    Ok(())
+}
+
 async fn forget(stack: &Stack, settings: &Settings) -> Result<(), StartError> {
     for name in crate::sale::ACTIVITIES {
         stack.stores.forget_gate(&settings.activity(name)).await?;

@@ -20,6 +20,11 @@ async fn main() -> ExitCode {
         Command::Worker => Box::pin(dev::faults::worker::run()).await.map(|()| true),
         Command::Fuzz(fuzz) => Box::pin(commands::fuzz(fuzz)).await,
         Command::Size(size) => Box::pin(commands::size(size)).await,
+        Command::Cost(cost) => Box::pin(commands::cost(cost)).await.map(|()| true),
+        Command::Plan(expected) => dev::plan::text(&expected).map(|text| {
+            println!("{text}");
+            true
+        }),
         Command::Bench(bench) => Box::pin(commands::bench(bench)).await,
         Command::SizePass(pass) => Box::pin(commands::size_pass(pass)).await.map(|()| true),
     };
@@ -37,8 +42,10 @@ async fn main() -> ExitCode {
 /// requests by design: only what is broken is logged then, unless `HOLDFAST_LOG` says otherwise.
 fn start_log(cli: &Cli) {
     let quiet = match cli.command {
+        // It counts what is logged.
+        Command::Cost(_) => return,
         Command::Serve(_) => "info",
-        Command::Sale(_) | Command::Fuzz(_) | Command::Bench(_) => "error",
+        Command::Sale(_) | Command::Fuzz(_) | Command::Bench(_) | Command::Plan(_) => "error",
         // Repairs by the thousand are the purpose of the first two; in the others everything breaks on purpose.
         Command::Size(_) | Command::SizePass(_) | Command::Faults(_) | Command::Soak(_) | Command::Worker => "off",
     };

@@ -1,12 +1,15 @@
 //! A local DynamoDB: dynoxide in memory, behind the front layer.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use dynoxide::Database;
+use http::header::CONTENT_LENGTH;
 use http::uri::{Authority, Scheme};
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
@@ -19,6 +22,7 @@ use tempfile::TempDir;
 use crate::conflicts::{Admission, Conflicts, refuse_all};
 use crate::faults::{Control, FaultKind};
 use crate::front::{Backend, Call, Front, Refusal, Reply, json_reply, listen};
+use crate::meter::Meter;
 
 /// The expression is the one of dynoxide's own queries, to the letter.
 const STREAM_INDEX: &str =
@@ -48,6 +52,7 @@ impl Default for DynamodbOptions {
 pub struct Dynamodb {
     front: Front,
     database: Database,
+    meter: Arc<Meter>,
 }
 
 impl Dynamodb {
@@ -58,9 +63,10 @@ impl Dynamodb {
     #[expect(clippy::unused_async, reason = "the same form as the other servers")]
     pub async fn start(options: DynamodbOptions) -> io::Result<Self> {
         let database = with_stream_index().map_err(io::Error::other)?;
-        let front = Front::start("dynamodb", || Dynoxide::start(&database, options.conflicts))?;
+        let meter = Arc::new(Meter::default());
+        let front = Front::start("dynamodb", || Dynoxide::start(&database, options.conflicts, Arc::clone(&meter)))?;
         front.latency().set(options.latency);
-        Ok(Self { front, database })
+        Ok(Self { front, database, meter })
     }
 
     /// `http://127.0.0.1:port`, for the SDK's `endpoint_url`.
@@ -73,6 +79,18 @@ impl Dynamodb {
     #[must_use]
     pub fn control(&self) -> &Control {
         self.front.control()
+    }
+
+    /// From now on every call is asked for the capacity units that it used.
+    pub fn start_metering(&self) {
+        self.meter.start();
+    }
+
+    /// The capacity units that were used since [`Self::start_metering`], by operation: read units of those that
+    /// read, write units of those that write.
+    #[must_use]
+    pub fn consumed(&self) -> BTreeMap<String, f64> {
+        self.meter.units()
     }
 
     /// Sets the time that every call takes in addition from now on; calls in flight keep theirs.
@@ -109,11 +127,12 @@ struct Dynoxide {
     authority: Authority,
     client: Client<HttpConnector, Full<Bytes>>,
     conflicts: Option<Conflicts>,
+    meter: Arc<Meter>,
 }
 
 impl Dynoxide {
     /// Starts it in the current runtime, with which it ends.
-    fn start(database: &Database, conflicts: bool) -> io::Result<Self> {
+    fn start(database: &Database, conflicts: bool, meter: Arc<Meter>) -> io::Result<Self> {
         let (listener, address) = listen()?;
         let served = dynoxide::server::serve_on(listener, database.clone());
         tokio::spawn(served);
@@ -125,6 +144,7 @@ impl Dynoxide {
             authority: authority(address)?,
             client: Client::builder(TokioExecutor::new()).build(connector),
             conflicts: conflicts.then(|| Conflicts::new(Box::new(key_names))),
+            meter,
         })
     }
 }
@@ -224,10 +244,14 @@ impl Backend for Dynoxide {
         uri.scheme = Some(Scheme::HTTP);
         uri.authority = Some(self.authority.clone());
         parts.uri = Uri::from_parts(uri).map_err(io::Error::other)?;
-        let request = Request::from_parts(parts, Full::new(call.body));
+        let body = self.meter.ask(&call.operation, call.body);
+        // Its length is told anew.
+        parts.headers.remove(CONTENT_LENGTH);
+        let request = Request::from_parts(parts, Full::new(body));
         let reply = self.client.request(request).await;
         let (parts, body) = reply.map_err(io::Error::other)?.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        self.meter.note(&call.operation, &body);
         Ok(Reply::from_parts(parts, Full::new(body)))
     }
 }

@@ -7,7 +7,7 @@ mod ratio;
 mod refusals;
 mod scripts;
 mod second_wave;
-mod shop;
+pub mod shop;
 mod strategies;
 
 use std::time::Duration;

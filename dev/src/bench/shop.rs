@@ -42,9 +42,43 @@ impl Shop {
     /// # Errors
     /// When the buyer's name is none.
     pub fn order(&self, buyer: u32, sku: &str) -> Result<Call, StartError> {
+        self.order_of(buyer, &json!([{ "sku": sku, "quantity": 1 }]))
+    }
+
+    /// What a buyer posts to a path of the activity.
+    #[must_use]
+    pub fn post(&self, buyer: u32, rest: &str, body: &Value) -> Call {
+        Call::post(self.path(rest), &self.login(buyer), body.to_string())
+    }
+
+    /// What an operator posts to a path of the activity.
+    #[must_use]
+    pub fn operate(&self, rest: &str, body: &Value) -> Call {
+        let groups = ["operator".to_owned()];
+        let login = self.authorizer.login("olivia", &groups, SystemClock.now().get() / 1_000);
+        Call::post(format!("/v1/admin/activities/{}{rest}", self.activity), &login, body.to_string())
+    }
+
+    /// The payment of an order, as the provider tells it.
+    #[must_use]
+    pub fn pay(&self, order_no: &str, amount: u64) -> Call {
+        let body = json!({
+            "event_id": format!("pay-{order_no}"), "activity": self.activity.as_str(), "order_no": order_no,
+            "status": "paid", "amount": amount, "currency": "EUR"
+        })
+        .to_string();
+        let signature = harness::webhook_secrets().sign(body.as_bytes(), SystemClock.now());
+        let call = Call::post("/v1/payments/webhook".to_owned(), "", body);
+        Call { access_token: None, header: Some(("holdfast-signature", signature)), ..call }
+    }
+
+    /// An order of these lines, with a token that is made here.
+    ///
+    /// # Errors
+    /// When the buyer's name is none.
+    pub fn order_of(&self, buyer: u32, lines: &Value) -> Result<Call, StartError> {
         let token = token(&self.keys, &self.activity, &name(buyer))?;
-        let body = json!({ "token": token, "lines": [{ "sku": sku, "quantity": 1 }] });
-        Ok(Call::post(self.path("/orders"), &self.login(buyer), body.to_string()))
+        Ok(self.post(buyer, "/orders", &json!({ "token": token, "lines": lines })))
     }
 
     /// The public page.

@@ -1,0 +1,135 @@
+//! The built function as a process of its own, started, frozen and thawed as Lambda does it, on real servers.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // tests
+
+use std::{
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use harness::{Backend, Options, events, sample};
+use holdfast::{
+    domain::{
+        ids::{ActivityId, BuyerId},
+        token::{Page, TOKEN_LIFE_MS, Token, TokenId},
+    },
+    ports::{Clock as _, SystemClock},
+};
+use serde_json::{Value, json};
+use servers::{Proxy, RuntimeApi};
+use tokio::time::timeout;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A function process, ended on drop.
+struct Function {
+    child: Child,
+    api: RuntimeApi,
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Function {
+    /// Reaches the database through one proxy and Redis through another.
+    async fn start(backend: &Backend, database: &Proxy, redis: &Proxy) -> Self {
+        let api = RuntimeApi::start().await.unwrap();
+        let queue = backend.queues.roll_back_url.clone().unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_place-order"))
+            .env_clear()
+            .envs([
+                ("AWS_LAMBDA_RUNTIME_API", api.address().as_str()),
+                ("AWS_LAMBDA_FUNCTION_NAME", "place-order"),
+                ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+                ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512"),
+                ("AWS_LAMBDA_LOG_GROUP_NAME", "local"),
+                ("AWS_LAMBDA_LOG_STREAM_NAME", "local"),
+                ("AWS_REGION", "eu-west-1"),
+                ("AWS_ACCESS_KEY_ID", "local"),
+                ("AWS_SECRET_ACCESS_KEY", "local"),
+                ("AWS_ENDPOINT_URL_DYNAMODB", &format!("http://{}", database.address())),
+                ("AWS_ENDPOINT_URL_SQS", backend.sqs.endpoint()),
+                ("HOLDFAST_TABLE", &backend.sdk.tables.table),
+                ("HOLDFAST_AUDIT_TABLE", &backend.sdk.tables.audit_table),
+                ("HOLDFAST_ROLL_BACK_QUEUE_URL", &queue),
+                ("HOLDFAST_REDIS_URL", &format!("redis://{}", redis.address())),
+                ("HOLDFAST_REDIS_DEADLINE_MS", "1000"),
+                // The harness's own.
+                ("HOLDFAST_TOKEN_KEYS", "1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="),
+                ("HOLDFAST_LOG", "warn"),
+            ])
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let function = Self { child, api };
+        timeout(LIMIT, function.api.first_asked()).await.expect("it asks for an event");
+        function
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
+    async fn order(&self, backend: &Backend, buyer: &str) -> (u64, Value) {
+        let token = backend.keys.sign(&Token {
+            activity: ActivityId::parse("demo").unwrap(),
+            buyer: BuyerId::parse(buyer).unwrap(),
+            page: Page::default(),
+            id: TokenId::from_bytes([buyer.as_bytes()[0]; 16]),
+            expires_at: SystemClock.now().plus_ms(TOKEN_LIFE_MS),
+        });
+        let mut event = events::cases("place-order").into_iter().find(|case| case.name == "ok").unwrap().event;
+        event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(buyer);
+        event["body"] = json!({ "token": token, "lines": [{ "sku": "phone", "quantity": 1 }] }).to_string().into();
+        let answer = timeout(LIMIT, self.api.invoke(&event.to_string())).await.expect("an answer in time").unwrap();
+        let answer: Value = serde_json::from_str(&answer.unwrap()).unwrap();
+        (answer["statusCode"].as_u64().unwrap(), serde_json::from_str(answer["body"].as_str().unwrap()).unwrap())
+    }
+}
+
+async fn backend() -> (Backend, Proxy, Proxy) {
+    let backend = Backend::start(Options::default()).await.unwrap();
+    events::open(&backend.wiring, "demo", &sample::activity("phone", 100)).await;
+    let at = |url: &str| url.split("//").nth(1).unwrap().trim_end_matches('/').parse().unwrap();
+    let database = Proxy::start(at(backend.dynamodb.endpoint())).await.unwrap();
+    let redis = Proxy::start(at(&backend.redis_config.urls[0])).await.unwrap();
+    (backend, database, redis)
+}
+
+/// Closes every connection, and waits until that is so.
+async fn cut(proxy: &Proxy) {
+    let before = proxy.counts().cut;
+    proxy.cut();
+    let closed = async {
+        while proxy.counts().cut == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LIMIT, closed).await.expect("a connection is cut");
+}
+
+/// Lambda freezes a process between two events for minutes, in which the other sides close its connections and it
+/// cannot notice. The next order must not be the one that finds out.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_order_after_a_thaw_succeeds_though_every_connection_was_closed_meanwhile() {
+    let (backend, database, redis) = backend().await;
+    let function = Function::start(&backend, &database, &redis).await;
+    let (status, body) = function.order(&backend, "alice").await;
+    assert_eq!(status, 201, "{body}");
+    for round in ["bob", "carol"] {
+        function.signal("STOP");
+        let opened = (database.counts().connections, redis.counts().connections);
+        cut(&database).await;
+        cut(&redis).await;
+        function.signal("CONT");
+        let (status, body) = function.order(&backend, round).await;
+        assert_eq!((status, &body["status"]), (201, &json!("PENDING_PAYMENT")), "{body}");
+        let now = (database.counts().connections, redis.counts().connections);
+        assert!(now.0 > opened.0 && now.1 > opened.1, "new connections: {opened:?}, then {now:?}");
+    }
+}
