@@ -34,6 +34,11 @@ bench: need-rust need-redis ## Ratios to aim for, measured within one run: a par
 	@command -v redis-benchmark >/dev/null || { echo "redis-benchmark is needed: it comes with redis-tools" >&2; exit 1; }
 	cargo run --locked --quiet --profile local -p dev --bin dev -- bench $(ARGS)
 
+.PHONY: bench-start
+bench-start: need-rust need-valgrind ## How functions start beside an empty one, in time and instructions; sizes: names of functions in ARGS
+	cargo build --locked --quiet --release $(patsubst functions/%,-p %,$(wildcard functions/*)) -p empty-function
+	cargo run --locked --quiet --profile local -p dev --bin dev -- bench-start --folder "$${CARGO_TARGET_DIR:-target}/release" $(ARGS)
+
 .PHONY: cost
 cost: need-rust need-redis ## Calls and write units of everything that can become of an order, and dollars for a million
 	cargo run --locked --quiet --profile local -p dev --bin dev -- cost $(ARGS)
@@ -134,6 +139,14 @@ need-redis:
 	  echo "redis-server $(REDIS_MIN) or newer is needed: scripts with flags came with 7 (found: $$(redis-server --version))" >&2; \
 	  exit 1; \
 	fi
+
+.PHONY: need-valgrind
+need-valgrind:
+	@command -v valgrind >/dev/null || { \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  echo "valgrind is missing: installing it"; \
+	  $$sudo apt-get update -q >/dev/null && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q valgrind >/dev/null; \
+	}
 
 $(TOOLS)/bin/cargo-deny-$(DENY_VERSION):
 	@echo "cargo-deny $(DENY_VERSION) is missing: building it once, into $(TOOLS)"

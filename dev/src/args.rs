@@ -35,6 +35,8 @@ pub enum Command {
     SizePass(SizePass),
     /// Measures ratios to aim for, each of two things in turn.
     Bench(Bench),
+    /// Measures how long functions take to start, beside one that does nothing.
+    BenchStart(BenchStart),
     /// Measures what an order uses, and tells what a million cost.
     Cost(Cost),
     /// Plans a sale: parameters, limits to raise, cost.
@@ -58,6 +60,18 @@ pub struct Plan {
     /// How long PlaceOrder works on one request, in milliseconds.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub order_ms: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchStart {
+    /// Where the built functions lie.
+    #[arg(long)]
+    pub folder: PathBuf,
+    /// How often each is started.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub rounds: u32,
+    /// Only these functions; all of them if there are none.
+    pub functions: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -156,6 +156,17 @@ pub async fn bench(options: crate::args::Bench) -> Result<bool, StartError> {
     Ok(measured.is_complete())
 }
 
+/// Measures how functions start, and tells it.
+///
+/// # Errors
+/// When one is missing or does not start.
+pub async fn bench_start(options: crate::args::BenchStart) -> Result<(), StartError> {
+    let all = crate::bench::start::functions()?;
+    let chosen = if options.functions.is_empty() { all } else { options.functions };
+    println!("{}", crate::bench::start::run(&options.folder, &chosen, options.rounds).await?);
+    Ok(())
+}
+
 /// Measures what an order costs, and tells it.
 ///
 /// # Errors

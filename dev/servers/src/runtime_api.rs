@@ -36,6 +36,8 @@ struct Shared {
     state: Mutex<State>,
     /// Told at each event that is asked for.
     asked: Notify,
+    /// Told when nothing is to be asked for any more.
+    ended: Notify,
 }
 
 #[derive(Default)]
@@ -58,6 +60,7 @@ impl RuntimeApi {
             events: tokio::sync::Mutex::new(receiver),
             state: Mutex::default(),
             asked: Notify::new(),
+            ended: Notify::new(),
         });
         let server = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { address, shared, events, server })
@@ -78,6 +81,12 @@ impl RuntimeApi {
             }
             told.await;
         }
+    }
+
+    /// Breaks off what the process waits for, so that it ends by itself.
+    pub fn end(&self) {
+        self.server.abort();
+        self.shared.ended.notify_waiters();
     }
 
     /// Gives the process an event and waits for its answer, or the error that it reports.
@@ -137,7 +146,12 @@ impl Shared {
     async fn next(&self) -> Response<Full<Bytes>> {
         self.state().first_asked.get_or_insert_with(Instant::now);
         self.asked.notify_waiters();
-        let Some((id, event)) = self.events.lock().await.recv().await else { return reply(StatusCode::GONE) };
+        let next = async { self.events.lock().await.recv().await };
+        let next = tokio::select! {
+            next = next => next,
+            () = self.ended.notified() => None,
+        };
+        let Some((id, event)) = next else { return reply(StatusCode::GONE) };
         let deadline = (SystemTime::now() + DEADLINE).duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let built = Response::builder()
             .header("content-type", "application/json")

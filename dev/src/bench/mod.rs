@@ -8,6 +8,7 @@ mod refusals;
 mod scripts;
 mod second_wave;
 pub mod shop;
+pub mod start;
 mod strategies;
 
 use std::time::Duration;
