@@ -86,7 +86,8 @@ impl RuntimeApi {
     /// Breaks off what the process waits for, so that it ends by itself.
     pub fn end(&self) {
         self.server.abort();
-        self.shared.ended.notify_waiters();
+        // Kept until somebody waits.
+        self.shared.ended.notify_one();
     }
 
     /// Gives the process an event and waits for its answer, or the error that it reports.
