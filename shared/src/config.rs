@@ -164,19 +164,29 @@ impl Reader {
         if !urls.iter().all(|url| url.starts_with("redis://") || url.starts_with("rediss://")) {
             self.fail("HOLDFAST_REDIS_URL", "must be redis:// or rediss:// URLs separated by commas");
         }
-        let cluster = match self.optional("HOLDFAST_REDIS_CLUSTER").as_deref() {
-            None | Some("false") => false,
-            Some("true") => true,
-            Some(_) => {
-                self.fail("HOLDFAST_REDIS_CLUSTER", "must be true or false");
-                false
-            }
-        };
+        let cluster = self.switch("HOLDFAST_REDIS_CLUSTER");
         if !cluster && urls.len() > 1 {
             self.fail("HOLDFAST_REDIS_URL", "must be one URL unless HOLDFAST_REDIS_CLUSTER is true");
         }
         let password = self.secret(REDIS_PASSWORD).map(SecretString::from);
         Some(RedisConfig { urls, cluster, password, deadline_ms: self.redis_deadline_ms() })
+    }
+
+    /// `HOLDFAST_TRUST_SYSTEM` (`true` or `false`, the default): whether the services of AWS may have certificates
+    /// of whomever the system trusts, and not of Amazon Trust Services only.
+    pub fn trusts_system(&mut self) -> bool {
+        self.switch("HOLDFAST_TRUST_SYSTEM")
+    }
+
+    fn switch(&mut self, name: &str) -> bool {
+        match self.optional(name).as_deref() {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(_) => {
+                self.fail(name, "must be true or false");
+                false
+            }
+        }
     }
 
     fn redis_deadline_ms(&mut self) -> u64 {
@@ -291,6 +301,7 @@ mod tests {
             ("HOLDFAST_TABLE", "orders"),
             ("HOLDFAST_REDIS_URL", "http://secret-host"),
             ("HOLDFAST_REDIS_CLUSTER", "yes"),
+            ("HOLDFAST_TRUST_SYSTEM", "1"),
             ("HOLDFAST_REDIS_DEADLINE_MS", "9"),
             ("HOLDFAST_DEGRADED_RATE", "0"),
             ("HOLDFAST_PROCESSES_MAX", "many"),
@@ -299,6 +310,7 @@ mod tests {
             ("HOLDFAST_ROLL_BACK_QUEUE_URL", "queue"),
             ("HOLDFAST_WEBHOOK_SECRETS", "c2hvcnQ="),
         ]);
+        reader.trusts_system();
         reader.tables();
         reader.redis();
         reader.token_keys();
@@ -311,6 +323,7 @@ mod tests {
         assert_eq!(
             names,
             [
+                "HOLDFAST_TRUST_SYSTEM",
                 "HOLDFAST_AUDIT_TABLE",
                 "HOLDFAST_REDIS_URL",
                 "HOLDFAST_REDIS_CLUSTER",

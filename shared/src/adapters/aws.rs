@@ -19,7 +19,7 @@ use aws_sdk_dynamodb::{
     },
     error::BoxError,
 };
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode};
 
 use crate::ports::{Effect, Fault};
 
@@ -36,16 +36,41 @@ pub const BACKOFF: Duration = Duration::from_millis(50);
 /// Longest pause between them.
 pub const BACKOFF_MAX: Duration = Duration::from_millis(400);
 
+/// The roots of Amazon Trust Services, which sign what the services of AWS answer with:
+/// <https://www.amazontrust.com/repository/>. A system has some 140 roots, and reading them is nine tenths of what
+/// a function does before its first event.
+const AMAZON_ROOTS: &str = include_str!("amazon_roots.pem");
+
+/// Whose certificates are good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    #[default]
+    Amazon,
+    /// Whomever the system trusts: where AWS, or what stands in front of it, has other roots.
+    System,
+}
+
 /// The configuration from the environment: region, credentials, `AWS_ENDPOINT_URL`. One per process:
 /// the clients made of it share their connections.
-pub async fn sdk_config() -> SdkConfig {
-    loader().load().await
+pub async fn sdk_config(trust: Trust) -> SdkConfig {
+    trusting(trust).load().await
 }
 
 /// How every client of AWS is set up, before region, credentials and endpoint are known.
 #[must_use]
 pub fn loader() -> ConfigLoader {
-    let tls = Provider::Rustls(CryptoMode::Ring);
+    trusting(Trust::default())
+}
+
+fn trusting(trust: Trust) -> ConfigLoader {
+    let roots = match trust {
+        Trust::Amazon => TrustStore::empty().with_pem_certificate(AMAZON_ROOTS),
+        Trust::System => TrustStore::empty().with_native_roots(true),
+    };
+    // Fails for no trust store; then the system's it is.
+    let tls = TlsContext::builder().with_trust_store(roots).build().unwrap_or_default();
+    let client =
+        aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).tls_context(tls);
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
@@ -55,7 +80,7 @@ pub fn loader() -> ConfigLoader {
         .with_initial_backoff(BACKOFF)
         .with_max_backoff(BACKOFF_MAX);
     aws_config::defaults(BehaviorVersion::latest())
-        .http_client(aws_smithy_http_client::Builder::new().tls_provider(tls).build_https())
+        .http_client(client.build_https())
         .timeout_config(timeouts.build())
         .retry_config(retries)
 }
@@ -138,6 +163,16 @@ fn never_connected(error: &(dyn Error + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_client_can_be_made_of_either_trust() {
+        assert_eq!(AMAZON_ROOTS.matches("BEGIN CERTIFICATE").count(), 5);
+        for trust in [Trust::Amazon, Trust::System] {
+            let config = trusting(trust).region(aws_config::Region::from_static("eu-west-1")).load().await;
+            // Reads the roots, or panics.
+            let _ = aws_sdk_dynamodb::Client::new(&config);
+        }
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]

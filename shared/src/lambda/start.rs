@@ -29,9 +29,10 @@ pub struct Start {
 impl Start {
     /// From the environment. Logs are written from here on.
     pub async fn begin() -> Self {
-        let reader = Reader::environment();
+        let mut reader = Reader::environment();
         start_telemetry(&reader.log_filter());
-        Self::with(reader, aws::sdk_config().await).await
+        let trust = if reader.trusts_system() { aws::Trust::System } else { aws::Trust::Amazon };
+        Self::with(reader, aws::sdk_config(trust).await).await
     }
 
     /// From these settings. Secrets that they name by reference are fetched, all at once; what fails stays in the
