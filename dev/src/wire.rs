@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use harness::webhook_secrets;
 use holdfast::domain::token::TokenKeys;
-use holdfast::lambda::Wiring;
 use holdfast::lambda::http::HttpHandler;
+use holdfast::lambda::{Telemetry, Wiring, run};
 use serde_json::Value;
 
 use crate::functions::{Functions, HttpFunction, QueueFunction, ScheduledFunction, StreamFunction};
@@ -16,48 +16,54 @@ const RECONCILE_TIME: Duration = Duration::from_mins(4);
 /// Time that one run has of a function that runs every minute.
 const MINUTE_JOB_TIME: Duration = Duration::from_secs(50);
 
-/// All functions on these clients.
+/// All functions on these clients. Their metrics are told to nobody.
 #[must_use]
 pub fn functions(wiring: &Wiring, keys: &Arc<TokenKeys>) -> Functions {
+    telling(wiring, keys, &Telemetry::default())
+}
+
+/// All functions, and what they tell of themselves.
+#[must_use]
+pub fn telling(wiring: &Wiring, keys: &Arc<TokenKeys>, telemetry: &Telemetry) -> Functions {
     Functions {
-        issue_token: http(issue_token::handler(wiring.clone(), Arc::clone(keys))),
-        place_order: http(place_order::handler(wiring.clone(), Arc::clone(keys))),
-        query: http(query::handler(wiring.clone())),
-        console: http(console::handler(wiring.clone())),
-        cancel_order: http(cancel_order::handler(wiring.clone(), Arc::clone(keys))),
-        payment: http(payment::handler(wiring.clone(), Arc::new(webhook_secrets()))),
-        roll_back: roll_back(wiring.clone()),
-        relay: relay(wiring.clone()),
-        reconcile: reconcile(wiring.clone()),
-        expire_orders: expire_orders(wiring.clone()),
-        rebalance_stock: rebalance_stock(wiring.clone()),
+        issue_token: http(telemetry, issue_token::handler(wiring.clone(), Arc::clone(keys))),
+        place_order: http(telemetry, place_order::handler(wiring.clone(), Arc::clone(keys))),
+        query: http(telemetry, query::handler(wiring.clone())),
+        console: http(telemetry, console::handler(wiring.clone())),
+        cancel_order: http(telemetry, cancel_order::handler(wiring.clone(), Arc::clone(keys))),
+        payment: http(telemetry, payment::handler(wiring.clone(), Arc::new(webhook_secrets()))),
+        roll_back: roll_back(telemetry, wiring.clone()),
+        relay: relay(telemetry, wiring.clone()),
+        reconcile: reconcile(telemetry, wiring.clone()),
+        expire_orders: expire_orders(telemetry, wiring.clone()),
+        rebalance_stock: rebalance_stock(telemetry, wiring.clone()),
     }
 }
 
-pub(crate) fn http<H: HttpHandler>(handler: H) -> HttpFunction {
-    let handler = Arc::new(handler);
+pub(crate) fn http<H: HttpHandler>(telemetry: &Telemetry, handler: H) -> HttpFunction {
+    let (telemetry, handler) = (telemetry.clone(), Arc::new(handler));
     Arc::new(move |request| {
-        let handler = Arc::clone(&handler);
-        Box::pin(async move { handler.handle(request).await })
+        let (telemetry, handler) = (telemetry.clone(), Arc::clone(&handler));
+        Box::pin(async move { run::answer(&telemetry, &*handler, request).await })
     })
 }
 
-fn roll_back(wiring: Wiring) -> QueueFunction {
-    let handler = Arc::new(roll_back::handler(wiring));
+fn roll_back(telemetry: &Telemetry, wiring: Wiring) -> QueueFunction {
+    let (telemetry, handler) = (telemetry.clone(), Arc::new(roll_back::handler(wiring)));
     Arc::new(move |event| {
-        let handler = Arc::clone(&handler);
-        Box::pin(async move { handler.handle(event).await })
+        let (telemetry, handler) = (telemetry.clone(), Arc::clone(&handler));
+        Box::pin(async move { telemetry.invocation(None, Box::pin(handler.handle(event))).await })
     })
 }
 
-fn relay(wiring: Wiring) -> StreamFunction {
-    let handler = Arc::new(relay::handler(wiring));
+fn relay(telemetry: &Telemetry, wiring: Wiring) -> StreamFunction {
+    let (telemetry, handler) = (telemetry.clone(), Arc::new(relay::handler(wiring)));
     Arc::new(move |event: Value| {
-        let handler = Arc::clone(&handler);
+        let (telemetry, handler) = (telemetry.clone(), Arc::clone(&handler));
         Box::pin(async move {
             // Neither side fails on what the poller makes; if it did, the whole batch would come again.
             let answer = match serde_json::from_value(event) {
-                Ok(event) => serde_json::to_value(handler.handle(event).await),
+                Ok(event) => serde_json::to_value(telemetry.invocation(None, Box::pin(handler.handle(event))).await),
                 Err(error) => Err(error),
             };
             answer.unwrap_or_else(|error| {
@@ -68,34 +74,37 @@ fn relay(wiring: Wiring) -> StreamFunction {
     })
 }
 
-fn expire_orders(wiring: Wiring) -> ScheduledFunction {
-    let handler = Arc::new(expire_orders::handler(wiring));
+fn expire_orders(telemetry: &Telemetry, wiring: Wiring) -> ScheduledFunction {
+    let (telemetry, handler) = (telemetry.clone(), Arc::new(expire_orders::handler(wiring)));
     Arc::new(move || {
-        let handler = Arc::clone(&handler);
+        let (telemetry, handler) = (telemetry.clone(), Arc::clone(&handler));
         Box::pin(async move {
-            let report = handler.handle(MINUTE_JOB_TIME).await.map_err(|fault| fault.chain())?;
+            let run = Box::pin(handler.handle(MINUTE_JOB_TIME));
+            let report = telemetry.invocation(None, run).await.map_err(|fault| fault.chain())?;
             serde_json::to_value(report).map_err(|error| error.to_string())
         })
     })
 }
 
-fn rebalance_stock(wiring: Wiring) -> ScheduledFunction {
-    let handler = Arc::new(rebalance_stock::handler(wiring));
+fn rebalance_stock(telemetry: &Telemetry, wiring: Wiring) -> ScheduledFunction {
+    let (telemetry, handler) = (telemetry.clone(), Arc::new(rebalance_stock::handler(wiring)));
     Arc::new(move || {
-        let handler = Arc::clone(&handler);
+        let (telemetry, handler) = (telemetry.clone(), Arc::clone(&handler));
         Box::pin(async move {
-            let report = handler.handle(MINUTE_JOB_TIME).await.map_err(|fault| fault.chain())?;
+            let run = Box::pin(handler.handle(MINUTE_JOB_TIME));
+            let report = telemetry.invocation(None, run).await.map_err(|fault| fault.chain())?;
             serde_json::to_value(report).map_err(|error| error.to_string())
         })
     })
 }
 
-fn reconcile(wiring: Wiring) -> ScheduledFunction {
-    let handler = Arc::new(reconcile::handler(wiring));
+fn reconcile(telemetry: &Telemetry, wiring: Wiring) -> ScheduledFunction {
+    let (telemetry, handler) = (telemetry.clone(), Arc::new(reconcile::handler(wiring)));
     Arc::new(move || {
-        let handler = Arc::clone(&handler);
+        let (telemetry, handler) = (telemetry.clone(), Arc::clone(&handler));
         Box::pin(async move {
-            let report = handler.handle(RECONCILE_TIME).await.map_err(|fault| fault.chain())?;
+            let run = Box::pin(handler.handle(RECONCILE_TIME));
+            let report = telemetry.invocation(None, run).await.map_err(|fault| fault.chain())?;
             serde_json::to_value(report).map_err(|error| error.to_string())
         })
     })

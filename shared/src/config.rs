@@ -78,6 +78,14 @@ pub struct QueueConfig {
     pub dead_letter_url: Option<String>,
 }
 
+/// Where metrics are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsConfig {
+    pub namespace: String,
+    /// Of which deployment they are.
+    pub stack: String,
+}
+
 impl Reader {
     #[must_use]
     pub fn environment() -> Self {
@@ -275,6 +283,23 @@ impl Reader {
         secrets
     }
 
+    /// `HOLDFAST_METRICS_NAMESPACE`, and with it `HOLDFAST_STACK`. Without the first there are no metrics.
+    pub fn metrics(&mut self) -> Option<MetricsConfig> {
+        const NAMESPACE: &str = "HOLDFAST_METRICS_NAMESPACE";
+        const STACK: &str = "HOLDFAST_STACK";
+        let namespace = self.optional(NAMESPACE)?;
+        let stack = self.required(STACK);
+        let valid = |text: &str| {
+            text.len() <= 128 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
+        };
+        for (name, text) in [(NAMESPACE, &namespace), (STACK, &stack)] {
+            if !valid(text) || text.starts_with("AWS/") {
+                self.fail(name, "must be at most 128 letters, digits and any of - _ . /, and not begin with AWS/");
+            }
+        }
+        Some(MetricsConfig { namespace, stack })
+    }
+
     /// `HOLDFAST_LOG`: a `tracing` filter, `info` by default.
     #[must_use]
     pub fn log_filter(&self) -> String {
@@ -309,6 +334,8 @@ mod tests {
             ("HOLDFAST_TOKEN_KEYS", "1:c2hvcnQ="),
             ("HOLDFAST_ROLL_BACK_QUEUE_URL", "queue"),
             ("HOLDFAST_WEBHOOK_SECRETS", "c2hvcnQ="),
+            ("HOLDFAST_METRICS_NAMESPACE", "AWS/Lambda"),
+            ("HOLDFAST_STACK", "a b"),
         ]);
         reader.trusts_system();
         reader.tables();
@@ -318,6 +345,7 @@ mod tests {
         reader.degraded_rate();
         reader.backlog_max();
         reader.webhook_secrets();
+        reader.metrics();
         let ConfigError(errors) = reader.finish().unwrap_err();
         let names: Vec<_> = errors.iter().map(|line| line.split(' ').next().unwrap()).collect();
         assert_eq!(
@@ -333,7 +361,9 @@ mod tests {
                 "HOLDFAST_DEGRADED_RATE",
                 "HOLDFAST_PROCESSES_MAX",
                 "HOLDFAST_BACKLOG_MAX",
-                "HOLDFAST_WEBHOOK_SECRETS"
+                "HOLDFAST_WEBHOOK_SECRETS",
+                "HOLDFAST_METRICS_NAMESPACE",
+                "HOLDFAST_STACK"
             ]
         );
         assert!(!errors.join(" ").contains("secret-host") && !errors.join(" ").contains("c2hvcnQ"));
@@ -354,6 +384,18 @@ mod tests {
         assert!(reader.token_keys().is_some());
         assert_eq!(reader.degraded_rate(), SharedRate { per_second: 80, processes: 1_000 });
         assert_eq!(reader.backlog_max(), 100_000);
+        assert_eq!(reader.metrics(), None, "no namespace, no metrics");
         assert_eq!(reader.finish(), Ok(()));
+    }
+
+    #[test]
+    fn metrics_need_the_name_of_the_stack() {
+        let mut whole = reader(&[("HOLDFAST_METRICS_NAMESPACE", "Holdfast"), ("HOLDFAST_STACK", "shop-1")]);
+        let config = MetricsConfig { namespace: "Holdfast".to_owned(), stack: "shop-1".to_owned() };
+        assert_eq!(whole.metrics(), Some(config));
+        assert_eq!(whole.finish(), Ok(()));
+        let mut half = reader(&[("HOLDFAST_METRICS_NAMESPACE", "Holdfast")]);
+        half.metrics();
+        assert_eq!(half.finish().unwrap_err().0, ["HOLDFAST_STACK is missing"]);
     }
 }

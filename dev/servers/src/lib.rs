@@ -16,6 +16,7 @@ mod redis;
 mod runtime_api;
 mod secrets_manager;
 mod sqs;
+mod traces;
 mod wait;
 mod winterbaume;
 

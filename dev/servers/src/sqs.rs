@@ -6,6 +6,7 @@ use winterbaume_sqs::SqsService;
 
 use crate::faults::Control;
 use crate::front::Front;
+use crate::traces::Traced;
 use crate::winterbaume::Winterbaume;
 
 /// An SQS on a free port of 127.0.0.1, empty at the start, gone on drop.
@@ -26,7 +27,7 @@ impl Sqs {
     pub async fn start() -> io::Result<Self> {
         let winterbaume = || {
             Ok(Winterbaume {
-                service: SqsService::new(),
+                service: Traced::new(SqsService::new()),
                 name: "sqs",
                 throttled: "RequestThrottled",
                 // A long poll without a client would take messages away from those that have one.

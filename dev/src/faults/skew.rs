@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdfast::domain::time::UnixMillis;
 use holdfast::domain::token::TokenKeys;
-use holdfast::lambda::Wiring;
+use holdfast::lambda::{Telemetry, Wiring};
 use holdfast::ports::{Clock, SystemClock};
 
 use crate::functions::Functions;
@@ -35,8 +35,8 @@ impl Clock for Ahead {
 #[must_use]
 pub fn functions<C: Clock + Copy + 'static>(wiring: &Wiring, keys: &Arc<TokenKeys>, clock: C) -> Functions {
     Functions {
-        issue_token: http(issue_token::handler_at(wiring.clone(), Arc::clone(keys), clock)),
-        place_order: http(place_order::handler_at(wiring.clone(), Arc::clone(keys), clock)),
+        issue_token: http(&Telemetry::default(), issue_token::handler_at(wiring.clone(), Arc::clone(keys), clock)),
+        place_order: http(&Telemetry::default(), place_order::handler_at(wiring.clone(), Arc::clone(keys), clock)),
         ..wire::functions(wiring, keys)
     }
 }

@@ -16,3 +16,4 @@ mod races;
 mod rebalancing;
 mod refunding;
 mod shop;
+mod telemetry;

@@ -6,7 +6,7 @@ use holdfast::lambda::{Needs, Start, run};
 async fn main() -> Result<(), lambda_runtime::Error> {
     let mut start = Start::begin().await;
     let keys = start.reader.token_keys();
-    let wiring = start.connect(Needs { gate: true, roll_back_queue: true, ..Needs::default() })?;
+    let (wiring, telemetry) = start.connect(Needs { gate: true, roll_back_queue: true, ..Needs::default() })?;
     let keys = keys.ok_or("HOLDFAST_TOKEN_KEYS is missing")?;
-    run::serve_http(cancel_order::handler(wiring, Arc::new(keys))).await
+    run::serve_http(telemetry, cancel_order::handler(wiring, Arc::new(keys))).await
 }

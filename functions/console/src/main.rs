@@ -2,6 +2,7 @@ use holdfast::lambda::{Needs, Start, run};
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let wiring = Start::begin().await.connect(Needs { gate: true, roll_back_queue: true, ..Needs::default() })?;
-    run::serve_http(console::handler(wiring)).await
+    let (wiring, telemetry) =
+        Start::begin().await.connect(Needs { gate: true, roll_back_queue: true, ..Needs::default() })?;
+    run::serve_http(telemetry, console::handler(wiring)).await
 }

@@ -24,9 +24,11 @@ use holdfast::{
         views::{BareOrder, CONFIRMING, OrderDocument},
     },
     ports::{Clock, SystemClock},
+    telemetry::{self, Metric},
 };
 use lambda_http::{Body, Request, Response, http::header::LOCATION};
 use serde::Deserialize;
+use tokio::time::Instant;
 
 pub struct Handler<C = SystemClock> {
     use_case: PlaceOrder<Database, Gate, Queues, C>,
@@ -73,34 +75,67 @@ pub fn handler_at<C: Clock>(wiring: Wiring, keys: Arc<TokenKeys>, clock: C) -> H
 
 impl<C: Clock + 'static> HttpHandler for Handler<C> {
     async fn handle(&self, request: Request) -> Response<Body> {
-        let id = http::request_id(&request);
-        self.answer(&request).await.unwrap_or_else(|problem| problem.response(&id))
+        let (id, began_at) = (http::request_id(&request), Instant::now());
+        let (activity, answer) = match self.answer(&request).await {
+            Ok((activity, answer)) => (activity, answer),
+            Err(problem) => (None, Err(problem)),
+        };
+        tell(activity.as_ref(), &answer, began_at);
+        answer.unwrap_or_else(|problem| problem.response(&id))
     }
 }
 
+/// An answer, with the activity if that exists: whoever asks for one that does not must not be counted under it.
+type Answer = (Option<ActivityId>, Result<Response<Body>, Problem>);
+
 impl<C: Clock> Handler<C> {
-    async fn answer(&self, request: &Request) -> Result<Response<Body>, Problem> {
+    /// # Errors
+    /// The request is bad in itself.
+    async fn answer(&self, request: &Request) -> Result<Answer, Problem> {
         let (activity, buyer) = (http::activity(request)?, http::caller(request)?);
         let OrderRequest { token, lines, coupon } = http::json(request)?;
         let cart = Cart::new(lines.into_iter().map(|line| (line.sku, line.quantity)))?;
         let buyer_log_id = buyer.log_id();
         let placed = self.use_case.run(Submission { activity: activity.clone(), buyer, token, cart, coupon }).await;
+        let exists = placed.as_ref().is_ok_and(|placed| !matches!(placed, Placed::Refused(Refusal::UnknownActivity)));
         let (order_no, outcome) = match placed {
             Ok(placed) => (number_of(&placed), respond(&activity, placed)),
             Err(fault) => (None, Err(Problem::fault(fault))),
         };
-        let code = match &outcome {
-            Ok(response) => match response.status().as_u16() {
-                201 => "created",
-                200 => "replayed",
-                _ => "confirming",
-            },
-            Err(problem) => problem.code,
-        };
+        let code = code(&outcome);
         let order_no = order_no.as_ref().map(OrderNo::as_str);
         tracing::info!(%activity, buyer = buyer_log_id, order_no, outcome = code, "place_order");
-        outcome
+        Ok((exists.then_some(activity), outcome))
     }
+}
+
+fn code(answer: &Result<Response<Body>, Problem>) -> &'static str {
+    match answer {
+        Ok(response) => match response.status().as_u16() {
+            201 => "created",
+            200 => "replayed",
+            _ => "confirming",
+        },
+        Err(problem) => problem.code,
+    }
+}
+
+/// Counts one request and how it was answered.
+fn tell(activity: Option<&ActivityId>, answer: &Result<Response<Body>, Problem>, began_at: Instant) {
+    let answered = match code(answer) {
+        "created" => Metric::OrdersCreated,
+        "replayed" => Metric::OrdersReplayed,
+        "confirming" => Metric::OrdersConfirming,
+        "sold_out" => Metric::OrdersSoldOut,
+        "limit_reached" => Metric::OrdersLimitReached,
+        "frozen" => Metric::OrdersFrozen,
+        "limited" => Metric::OrdersLimited,
+        "unavailable" => Metric::OrdersFailed,
+        _ => Metric::OrdersRefused,
+    };
+    telemetry::count_in(activity, Metric::Orders, 1);
+    telemetry::count_in(activity, answered, 1);
+    telemetry::record_in(activity, Metric::OrderLatency, telemetry::ms_since(began_at));
 }
 
 fn number_of(placed: &Placed) -> Option<OrderNo> {

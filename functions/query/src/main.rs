@@ -2,6 +2,6 @@ use holdfast::lambda::{Needs, Start, run};
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let wiring = Start::begin().await.connect(Needs { gate: true, ..Needs::default() })?;
-    run::serve_http(query::handler(wiring)).await
+    let (wiring, telemetry) = Start::begin().await.connect(Needs { gate: true, ..Needs::default() })?;
+    run::serve_http(telemetry, query::handler(wiring)).await
 }

@@ -4,9 +4,9 @@ use holdfast::lambda::{Needs, Start, run};
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let wiring = Start::begin().await.connect(Needs { gate: true, ..Needs::default() })?;
+    let (wiring, telemetry) = Start::begin().await.connect(Needs { gate: true, ..Needs::default() })?;
     let handler = Arc::new(rebalance_stock::handler(wiring));
-    run::serve_schedule(move |time_left| {
+    run::serve_schedule(telemetry, move |time_left| {
         let handler = Arc::clone(&handler);
         async move { Ok(handler.handle(time_left).await?) }
     })

@@ -3,13 +3,14 @@
 
 use holdfast::{
     adapters::{
-        dynamodb::{Database, Image, read_image},
+        dynamodb::{Database, Image, read_image, read_trace},
         sqs::Queues,
     },
     app::relay::{Change, MarkedStock, Relay},
     domain::{order::Stored, time::UnixMillis},
     lambda::Wiring,
     ports::{Fault, Messages},
+    telemetry::{self, Metric},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -70,7 +71,8 @@ impl Handler {
     pub async fn handle(&self, event: StreamEvent) -> StreamResponse {
         let mut response = StreamResponse::default();
         for record in event.records {
-            if let Err(fault) = self.relay(&record).await {
+            let trace = read_trace(&record["dynamodb"]["NewImage"]);
+            if let Err(fault) = telemetry::traced(trace, self.relay(&record)).await {
                 let number = sequence_number(&record);
                 tracing::warn!(sequence_number = number, fault = fault.chain(), "record_failed");
                 response.batch_item_failures.push(ItemFailure { item_identifier: number });
@@ -84,6 +86,7 @@ impl Handler {
         match read_change(record) {
             Ok(change) => self.use_case.run(change).await,
             Err(problem) => {
+                telemetry::count(Metric::DeadRecords, 1);
                 tracing::error!(sequence_number = sequence_number(record), problem, alarm = true, "poison_record");
                 self.dead_letters.send_dead_letter(&record.to_string()).await
             }

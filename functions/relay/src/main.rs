@@ -6,9 +6,9 @@ use relay::StreamEvent;
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let wiring = Start::begin().await.connect(Needs { relay_queues: true, ..Needs::default() })?;
+    let (wiring, telemetry) = Start::begin().await.connect(Needs { relay_queues: true, ..Needs::default() })?;
     let handler = Arc::new(relay::handler(wiring));
-    run::serve_events(move |event: LambdaEvent<StreamEvent>| {
+    run::serve_events(telemetry, move |event: LambdaEvent<StreamEvent>| {
         let handler = Arc::clone(&handler);
         async move { Ok(handler.handle(event.payload).await) }
     })

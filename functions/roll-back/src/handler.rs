@@ -7,6 +7,7 @@ use holdfast::{
     domain::readable,
     lambda::{Wiring, batch::each_message},
     ports::{Fault, RollBack, SystemClock},
+    telemetry::{self, Metric},
 };
 
 pub struct Handler {
@@ -34,7 +35,12 @@ pub fn handler(wiring: Wiring) -> Handler {
 
 impl Handler {
     pub async fn handle(&self, event: SqsEvent) -> SqsBatchResponse {
+        let messages = event.records.len();
         let settled = each_message(event, |message| self.settle(message)).await;
+        let failed = settled.batch_item_failures.len();
+        for (metric, messages) in [(Metric::RollBacks, messages - failed), (Metric::RollBacksFailed, failed)] {
+            telemetry::count(metric, u64::try_from(messages).unwrap_or(u64::MAX));
+        }
         if let Err(fault) = self.backlog.run().await {
             tracing::warn!(fault = fault.chain(), "backlog_not_judged");
         }

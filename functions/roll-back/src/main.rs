@@ -9,9 +9,10 @@ use lambda_runtime::LambdaEvent;
 
 #[tokio::main]
 async fn main() -> Result<(), lambda_runtime::Error> {
-    let wiring = Start::begin().await.connect(Needs { gate: true, roll_back_queue: true, ..Needs::default() })?;
+    let (wiring, telemetry) =
+        Start::begin().await.connect(Needs { gate: true, roll_back_queue: true, ..Needs::default() })?;
     let handler = Arc::new(roll_back::handler(wiring));
-    run::serve_events(move |event: LambdaEvent<SqsEvent>| {
+    run::serve_events(telemetry, move |event: LambdaEvent<SqsEvent>| {
         let handler = Arc::clone(&handler);
         async move { Ok(handler.handle(event.payload).await) }
     })

@@ -19,6 +19,7 @@ use crate::{
         ActivityStore, AdmissionStore, Claim, Clock, Commit, Effect, Fault, Messages, OrderStore, RollBackReason,
         StockGate, StockStore,
     },
+    telemetry::{self, Metric},
 };
 
 /// Delay of the message that settles an unknown outcome, in seconds: longer than any transaction that
@@ -71,6 +72,9 @@ where
                 // Not applied, and the record stays: the same token goes on later.
                 Commit::Busy => return Ok(refused(Refusal::Unavailable)),
                 Commit::LimitReached => {
+                    if via == Via::Gate {
+                        telemetry::count_in(&activity.id, Metric::GuardConflicts, 1);
+                    }
                     let orders = self.store.limiting_orders(placement, activity.limit.max).await;
                     Refusal::LimitReached(orders.unwrap_or_default())
                 }
@@ -123,6 +127,7 @@ where
                     tracing::warn!(order_no = %order.placement.order_no, fault = fault.chain(), "past_redis");
                 }
             }
+            telemetry::count(Metric::PastRedis, 1);
             self.admission.note_bypass(self.clock.now()).await;
         }
         Ok(Filled::Parts(parts))

@@ -10,6 +10,7 @@ use crate::{
         order_no::OrderNo,
     },
     ports::{Messages, Restocked, RollBack, RollBackReason, StockGate},
+    telemetry::{self, Metric},
 };
 
 /// What is given back, and how.
@@ -32,6 +33,7 @@ impl GiveBack<'_> {
                 gate.restock(activity, self.order_no, *bucket, self.take, self.keep_mark, self.submission).await;
             match restocked {
                 Ok(Restocked::BadData) => {
+                    telemetry::count(Metric::BadData, 1);
                     tracing::error!(order_no = %self.order_no, %bucket, "bad_data");
                     all = false;
                 }
@@ -64,7 +66,10 @@ pub(super) async fn ask_to_settle<M: Messages>(
         buckets: with_home(placement.home, buckets),
         reason,
     };
-    if let Err(fault) = messages.send_roll_back(&message, delay_s).await {
-        tracing::error!(order_no = %placement.order_no, fault = fault.chain(), "roll_back_not_sent");
+    match messages.send_roll_back(&message, delay_s).await {
+        Ok(()) => telemetry::count(Metric::RollBacksSent, 1),
+        Err(fault) => {
+            tracing::error!(order_no = %placement.order_no, fault = fault.chain(), "roll_back_not_sent");
+        }
     }
 }

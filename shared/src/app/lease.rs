@@ -4,9 +4,12 @@
 
 use std::{future::Future, pin::pin};
 
+use tokio::time::Instant;
+
 use crate::{
     domain::lease::{Lease, LockName, LockOwner},
     ports::{Acquired, Fault, LockGate, Still},
+    telemetry::{self, Metric},
 };
 
 /// A lock that somebody wants to work under.
@@ -37,7 +40,10 @@ impl<G: LockGate> Locking<'_, G> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| Fault::not_applied("name a lock's owner", error))?;
         let owner = LockOwner::from_bytes(bytes);
-        match self.gate.acquire(&self.name, &owner, self.lease).await {
+        let asked_at = Instant::now();
+        let acquired = self.gate.acquire(&self.name, &owner, self.lease).await;
+        telemetry::record_since(Metric::LockWait, asked_at);
+        match acquired {
             Ok(Acquired::Busy) => return Ok(Locked::Busy),
             Ok(Acquired::Held) => {}
             Err(fault) => {
@@ -53,10 +59,15 @@ impl<G: LockGate> Locking<'_, G> {
         };
         match self.gate.release(&self.name, &owner).await {
             Ok(Still::Own) => {}
-            Ok(Still::Lost) => tracing::warn!(lock = self.name.as_str(), "lock_lost"),
+            Ok(Still::Lost) => self.tell_lost(),
             Err(fault) => tracing::warn!(lock = self.name.as_str(), fault = fault.chain(), "lock_not_released"),
         }
         Ok(Locked::Done(done))
+    }
+
+    fn tell_lost(&self) {
+        telemetry::count(Metric::LocksLost, 1);
+        tracing::warn!(lock = self.name.as_str(), "lock_lost");
     }
 
     async fn keep_renewing(&self, owner: &LockOwner) -> std::convert::Infallible {
@@ -65,7 +76,7 @@ impl<G: LockGate> Locking<'_, G> {
             match self.gate.renew(&self.name, owner, self.lease).await {
                 Ok(Still::Own) => {}
                 Ok(Still::Lost) => {
-                    tracing::warn!(lock = self.name.as_str(), "lock_lost");
+                    self.tell_lost();
                     break;
                 }
                 // Two thirds of the lease are left for the next try.

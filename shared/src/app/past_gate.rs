@@ -9,6 +9,7 @@ use super::{
 use crate::{
     domain::{activity::Activity, order::Placement},
     ports::{ActivityStore, AdmissionStore, Clock, Fault, Messages, OrderStore, StockGate, StockStore},
+    telemetry::{self, Metric},
 };
 
 impl<D, G, M, C> PlaceOrder<D, G, M, C>
@@ -51,6 +52,7 @@ where
             return Ok(refused(Refusal::Limited));
         }
         self.admission.note_bypass(now).await;
+        telemetry::count(Metric::PastRedis, 1);
         tracing::info!(order_no = %placement.order_no, cause = cause.chain(), "past_redis");
         self.commit(activity, placement, home_parts(placement), Via::Database).await
     }

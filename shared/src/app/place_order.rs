@@ -26,6 +26,7 @@ use crate::{
         ActivityStore, AdmissionStore, Clock, Fault, GateRefusal, Messages, OrderStore, PlaceAnswer, PlaceCall,
         StockGate, StockStore,
     },
+    telemetry::{self, Metric},
 };
 
 /// How long before the start a function refuses without asking Redis. Closer to it, Redis's clock
@@ -211,6 +212,7 @@ where
             PlaceAnswer::Refused(GateRefusal::Frozen) => Refusal::Frozen,
             PlaceAnswer::Refused(GateRefusal::Limited) => Refusal::Limited,
             PlaceAnswer::BadData => {
+                telemetry::count(Metric::BadData, 1);
                 tracing::error!(order_no = %placement.order_no, bucket = %placement.home, "bad_data");
                 Refusal::Unavailable
             }
@@ -230,6 +232,7 @@ where
             return Ok(tell(asked, stored));
         }
         let Some(placement) = record.placement else {
+            telemetry::count(Metric::BadData, 1);
             tracing::error!(order_no = %asked.order_no, bucket = %asked.home, "bad_data");
             return Ok(refused(Refusal::Unavailable));
         };

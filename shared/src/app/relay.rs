@@ -9,6 +9,7 @@ use crate::{
         time::UnixMillis,
     },
     ports::{AuditRow, AuditStore, Fault, Messages, OrderEvent, RefundEvent},
+    telemetry::{self, Metric},
 };
 
 /// What became of one item of the table, read from a stream record.
@@ -53,13 +54,15 @@ impl<A: AuditStore, M: Messages> Relay<A, M> {
             Change::Other => Ok(()),
             Change::Refund(refund) => self.messages.send_refund(&RefundEvent::of(refund)).await,
             Change::Order { before, after } => {
-                let moved = before.is_none_or(|before| before.status != after.status || before.take != after.take);
-                if moved { self.messages.send_event(&OrderEvent::of(*after)).await } else { Ok(()) }
+                let moved =
+                    before.as_ref().is_none_or(|before| before.status != after.status || before.take != after.take);
+                if moved { self.send_event(before.as_deref(), *after).await } else { Ok(()) }
             }
             Change::Stock { before, after, at, event_id } => match audit_row(before, after, at, event_id) {
                 None => Ok(()),
                 Some(row) => {
                     if row.operation.is_none() {
+                        telemetry::count(Metric::UntrackedChanges, 1);
                         tracing::error!(
                             activity = %row.activity, sku = %row.sku, bucket = %row.bucket, version = row.version,
                             "untracked_stock_change"
@@ -69,6 +72,24 @@ impl<A: AuditStore, M: Messages> Relay<A, M> {
                 }
             },
         }
+    }
+}
+
+impl<A: AuditStore, M: Messages> Relay<A, M> {
+    async fn send_event(&self, before: Option<&Order>, after: Order) -> Result<(), Fault> {
+        let event = OrderEvent::of(after);
+        self.messages.send_event(&event).await?;
+        let OrderEvent { event_id, order, .. } = event;
+        let activity = &order.placement.activity;
+        tracing::info!(%activity, order_no = %order.placement.order_no, event_id, "order_event");
+        // Told after it was sent: a record that comes again was not counted.
+        let units = order.placement.lines.iter().map(|line| u64::from(line.quantity.get())).sum();
+        match (before.is_some_and(|before| before.status.is_live()), order.status.is_live()) {
+            (false, true) => telemetry::count_in(activity, Metric::SoldUnits, units),
+            (true, false) => telemetry::count_in(activity, Metric::ReturnedUnits, units),
+            _ => {}
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::{
     domain::time::UnixMillis,
     ports::{Admission, AdmissionStore, Backlog, Clock, Fault, Limiting},
+    telemetry::{self, Metric},
 };
 
 /// How long a measurement limits admission, in milliseconds: over two runs of the schedule, so that one
@@ -66,6 +67,9 @@ impl<S: AdmissionStore, B: Backlog, C: Clock> WatchBacklog<S, B, C> {
             let by = format!("system:{}", self.by);
             self.store.limit_admission(&Limiting { until, by, reason, backlog }).await?;
         }
+        telemetry::record(Metric::RollBackBacklog, u32::try_from(backlog).unwrap_or(u32::MAX).into());
+        let limited = matches!(watched, Watched::Limited | Watched::StillLimited);
+        telemetry::record(Metric::AdmissionLimited, if limited { 1.0 } else { 0.0 });
         match watched {
             Watched::Limited => tracing::error!(backlog, max = self.max, by = self.by, %now, "admission_limited"),
             Watched::Lifted => tracing::warn!(backlog, max = self.max, by = self.by, %now, "admission_freed"),

@@ -14,6 +14,7 @@ use crate::domain::{
     json::Object,
     order_no::OrderNo,
 };
+use crate::telemetry::Trace;
 
 /// Largest body that is read, in bytes. The largest valid one, an activity of 100 SKUs, has a third.
 pub const BODY_MAX_BYTES: usize = 65_536;
@@ -47,6 +48,15 @@ pub fn request_id(request: &Request) -> String {
         Some(RequestContext::ApiGatewayV2(context)) => context.request_id.clone().unwrap_or_default(),
         _ => String::new(),
     }
+}
+
+/// The trace that the request belongs to: Lambda's own; what a caller sent counts only where there is none, in the
+/// local runner.
+#[must_use]
+pub fn trace(request: &Request) -> Option<Trace> {
+    let own = request.lambda_context_ref().and_then(|context| context.xray_trace_id.clone());
+    let header = || Some(request.headers().get("x-amzn-trace-id")?.to_str().ok()?.to_owned());
+    own.or_else(header).as_deref().and_then(Trace::parse)
 }
 
 fn claim(request: &Request, name: &str) -> Option<String> {

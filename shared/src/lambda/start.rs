@@ -2,12 +2,14 @@
 
 use aws_config::SdkConfig;
 use futures_util::future::join_all;
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use crate::{
     adapters::{aws, dynamodb::Database, redis::Gate, secrets_manager::SecretsManager, sqs::Queues},
     config::{ConfigError, QueueConfig, Reader},
-    lambda::Wiring,
+    lambda::{
+        Wiring,
+        telemetry::{Telemetry, start_log},
+    },
 };
 
 /// What a function needs beside the tables.
@@ -30,7 +32,7 @@ impl Start {
     /// From the environment. Logs are written from here on.
     pub async fn begin() -> Self {
         let mut reader = Reader::environment();
-        start_telemetry(&reader.log_filter());
+        start_log(&reader.log_filter());
         let trust = if reader.trusts_system() { aws::Trust::System } else { aws::Trust::Amazon };
         Self::with(reader, aws::sdk_config(trust).await).await
     }
@@ -54,7 +56,7 @@ impl Start {
     ///
     /// # Errors
     /// Everything that is wrong with the configuration.
-    pub fn connect(mut self, needs: Needs) -> Result<Wiring, ConfigError> {
+    pub fn connect(mut self, needs: Needs) -> Result<(Wiring, Telemetry), ConfigError> {
         let reader = &mut self.reader;
         let tables = reader.tables();
         let redis = if needs.gate { reader.redis() } else { None };
@@ -64,17 +66,11 @@ impl Start {
             Needs { .. } => QueueConfig::default(),
         };
         let (degraded_rate, backlog_max) = (reader.degraded_rate(), reader.backlog_max());
+        let metrics = reader.metrics();
         self.reader.finish()?;
         let database = Database::new(aws_sdk_dynamodb::Client::new(&self.sdk), tables);
         let queues = Queues::new(aws_sdk_sqs::Client::new(&self.sdk), queues);
-        Ok(Wiring { degraded_rate, backlog_max, ..Wiring::new(Gate::new(redis), database, queues) })
+        let wiring = Wiring { degraded_rate, backlog_max, ..Wiring::new(Gate::new(redis), database, queues) };
+        Ok((wiring, Telemetry::new(metrics)))
     }
-}
-
-/// JSON logs on standard output, one event per line, filtered by `HOLDFAST_LOG`.
-fn start_telemetry(filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = fmt::layer().json().flatten_event(true).with_current_span(false).with_target(false);
-    // A second start in one process, as in tests, keeps the first one.
-    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }

@@ -11,7 +11,10 @@ use super::{
     codec::{Item, text},
     keys::{self, Key},
 };
-use crate::domain::order::{Event, Status, StockEffect, Transition, next, sources};
+use crate::{
+    domain::order::{Event, Status, StockEffect, Transition, next, sources},
+    telemetry,
+};
 
 /// What is done to the item.
 #[derive(Clone, Debug)]
@@ -95,6 +98,26 @@ impl Change {
         self
     }
 
+    /// Leaves the trace that the write belongs to, for whoever follows the stream. Where there is none, that of an
+    /// earlier write goes.
+    pub fn traced(mut self) -> Self {
+        match (&mut self.target, telemetry::trace()) {
+            (Target::Put(item), Some(trace)) => {
+                item.insert(keys::TRACE.to_owned(), text(trace.id()));
+            }
+            (Target::Update { expression, .. }, Some(trace)) => {
+                *expression = expression.replacen("SET ", "SET #trace = :trace, ", 1);
+                self = self.value(keys::TRACE, text(trace.id()));
+            }
+            (Target::Update { expression, .. }, None) => {
+                let clause = if expression.contains(" REMOVE ") { ", #trace" } else { " REMOVE #trace" };
+                expression.push_str(clause);
+            }
+            (Target::Put(_) | Target::Delete(_), _) => {}
+        }
+        self
+    }
+
     /// The values of its expressions, if it has any: the service refuses an empty map.
     pub fn values(&self) -> Option<Item> {
         Some(self.values.clone()).filter(|values| !values.is_empty())
@@ -166,6 +189,31 @@ mod tests {
         assert_eq!(found, ["a", "b_c", "d", "e"]);
         assert!(names.iter().all(|(placeholder, name)| placeholder[1..] == **name));
         assert_eq!(Change::delete(key).names(), None);
+    }
+
+    #[tokio::test]
+    async fn a_write_leaves_its_trace_or_takes_an_earlier_ones_away() {
+        let update = |set| Change::update(Key::progress("job"), set).traced();
+        let expression = |change: &Change| match &change.target {
+            Target::Update { expression, .. } => expression.clone(),
+            _ => unreachable!(),
+        };
+        let rows = [("SET #a = :a", " REMOVE #trace"), ("SET #a = :a REMOVE #b", ", #trace")];
+        for (set, clause) in rows {
+            assert_eq!(expression(&update(set)), format!("{set}{clause}"));
+        }
+        let id = "1-6789abcd-0123456789abcdef01234567";
+        telemetry::scoped(None, telemetry::Trace::of_id(id), async {
+            for (set, _) in rows {
+                let change = update(set);
+                assert_eq!(expression(&change), set.replace("SET ", "SET #trace = :trace, "));
+                assert_eq!(change.values().unwrap()[":trace"], text(id));
+            }
+            let Target::Put(item) = Change::put(Item::new()).traced().target else { unreachable!() };
+            assert_eq!(item["trace"], text(id));
+        })
+        .await;
+        assert!(matches!(Change::put(Item::new()).traced().target, Target::Put(item) if item.is_empty()));
     }
 
     #[test]

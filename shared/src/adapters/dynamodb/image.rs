@@ -14,6 +14,7 @@ use crate::domain::{
     payment::RefundDue,
     stock::{ChangeMark, StockItem},
 };
+use crate::telemetry::Trace;
 
 /// What one image of a stream record shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,12 @@ pub fn read_image(image: &Value) -> Result<Image, BadItem> {
         Some("F") => decode(item).map(Image::Refund),
         _ => Ok(Image::Other),
     }
+}
+
+/// The trace that the last write of this image's item belongs to, if it left one.
+#[must_use]
+pub fn read_trace(image: &Value) -> Option<Trace> {
+    Trace::of_id(image[keys::TRACE]["S"].as_str()?)
 }
 
 fn untagged_map(fields: &Map<String, Value>) -> Result<Item, BadItem> {

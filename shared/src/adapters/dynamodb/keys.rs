@@ -42,6 +42,8 @@ pub const ON_SALE: &str = "on_sale";
 pub const OP: &str = "op";
 pub const OPERATOR: &str = "operator";
 pub const REF: &str = "ref";
+/// The trace that an item's last write belongs to, for the relay.
+pub const TRACE: &str = "trace";
 pub const CURSOR: &str = "cursor";
 /// Whose turn a job is: only raised.
 pub const FENCE: &str = "fence";

@@ -49,7 +49,8 @@ impl OrderLife for Database {
         let change = Change::update(Key::order(&order.placement.order_no), set)
             .only_before_with(Event::Pay, StockEffect::None)
             .value("to", text(Status::Paid.as_str()))
-            .value("at", text(at.to_string()));
+            .value("at", text(at.to_string()))
+            .traced();
         match self.write(OPERATION, &self.tables.table, remember(change, &payment.event_id)).await? {
             Written::Done(_) => Ok(Changed::Done),
             Written::Refused(_) => Ok(Changed::Otherwise),
@@ -69,7 +70,8 @@ impl OrderLife for Database {
             .value("at", text(revival.at.to_string()))
             .value("take", number(closed.take.get()))
             .value("next", number(take.get()))
-            .value("parts", attribute_of(parts).map_err(bad_item(OPERATION))?);
+            .value("parts", attribute_of(parts).map_err(bad_item(OPERATION))?)
+            .traced();
         let mut changes = vec![(Action::Order, remember(alive, &payment.event_id))];
         if revival.charge {
             for charge in &closed.placement.charges {
@@ -170,7 +172,8 @@ fn end_order(order: &Order, ending: &Ending, to: Status) -> Result<Change, BadIt
         .value("to", text(to.as_str()))
         .value("at", text(ending.at.to_string()))
         .value("expires_at", number(expires_at_s(ending.at)))
-        .value("take", number(order.take.get()));
+        .value("take", number(order.take.get()))
+        .traced();
     if let Some(ended_by) = &ending.ended_by {
         change = change.value("ended_by", attribute_of(ended_by)?);
     }
@@ -213,5 +216,5 @@ fn charge_again(order: &Order, charge: &Charge, limit_max: u32) -> Change {
 fn refund_record(refund: &RefundDue) -> Result<Change, BadItem> {
     let mut item = encode(refund)?;
     item.extend(Key::refund(&refund.order_no, &refund.event_id).into_item());
-    Ok(Change::put(item).only_if("attribute_not_exists(#pk)"))
+    Ok(Change::put(item).only_if("attribute_not_exists(#pk)").traced())
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::Client;
 
 pub use codec::BadItem;
-pub use image::{Image, read_image};
+pub use image::{Image, read_image, read_trace};
 pub use orders::TOMBSTONE_LIFE_MS;
 
 use crate::config::TableConfig;

@@ -23,7 +23,7 @@ impl StockStore for Database {
     async fn open_stock(&self, item: &StockItem, mark: &ChangeMark) -> Result<StockItem, Fault> {
         const OPERATION: &str = "open stock";
         let stored = stock_item(item, mark).map_err(bad_item(OPERATION))?;
-        let change = Change::put(stored).only_if("attribute_not_exists(#pk)");
+        let change = Change::put(stored).only_if("attribute_not_exists(#pk)").traced();
         match self.write(OPERATION, &self.tables.table, change).await? {
             Written::Done(_) => Ok(item.clone()),
             Written::Refused(None) => Err(Fault::not_applied(OPERATION, "refused without what is stored")),
@@ -113,7 +113,7 @@ pub const NEXT_VERSION: &str = "#version = #version + :one, #op = :op, #operator
 /// The values of [`NEXT_VERSION`].
 pub fn set_mark(change: Change, mark: &ChangeMark) -> Change {
     let change = mark_values(mark).into_iter().fold(change, |change, (name, value)| change.value(name, value));
-    change.value("one", number(1)).value("changed_at", text(SystemClock.now().to_string()))
+    change.value("one", number(1)).value("changed_at", text(SystemClock.now().to_string())).traced()
 }
 
 fn mark_values(mark: &ChangeMark) -> [(&'static str, AttributeValue); 3] {

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::{
     operation::transact_write_items::TransactWriteItemsError,
     types::{AttributeValue, CancellationReason, TransactWriteItem},
 };
+use tokio::time::Instant;
 
 use super::{
     Database,
@@ -31,6 +32,7 @@ use crate::{
         stock::{ChangeMark, Operation},
     },
     ports::{Commit, Effect, Fault},
+    telemetry::{self, Metric},
 };
 
 const OPERATION: &str = "order transaction";
@@ -72,7 +74,10 @@ impl Database {
     pub(super) async fn commit_order(&self, order: &Order, limit_max: u32) -> Result<Commit, Fault> {
         let changes = order_changes(order, limit_max).map_err(bad_item(OPERATION))?;
         bounded(OPERATION, &changes, ACTIONS_MAX)?;
-        self.transact(OPERATION, changes, BUYER).await
+        let began_at = Instant::now();
+        let answer = self.transact(OPERATION, changes, BUYER).await;
+        telemetry::record_since(Metric::TransactionTime, began_at);
+        answer
     }
 
     /// All of these changes or none of them. `Exists`: the order is not as its condition needs it.
@@ -93,6 +98,7 @@ impl Database {
             patience.pause(tried).await;
             // A new request each time, with the SDK's own client request token: what was cancelled
             // under one token must be judged anew.
+            telemetry::count(Metric::TransactionTries, 1);
             let transaction = self.client.transact_write_items().set_transact_items(Some(request.clone()));
             let Err(error) = transaction.customize().interceptor(witness.clone()).send().await else {
                 return Ok(Commit::Committed);
@@ -108,7 +114,7 @@ impl Database {
                 // Also after an attempt in doubt: should that one still arrive, the claim that follows
                 // every refusal decides between the two.
                 Cancelled::Outcome(commit) => return Ok(commit),
-                Cancelled::MayPass => {}
+                Cancelled::MayPass => telemetry::count(Metric::TransactionConflicts, 1),
                 Cancelled::Broken(what) => return Err(witness.fault(operation, what)),
             }
         }
@@ -128,7 +134,7 @@ fn bounded(operation: &'static str, changes: &[(Action, Change)], most: usize) -
 }
 
 fn order_changes(order: &Order, limit_max: u32) -> Result<Vec<(Action, Change)>, BadItem> {
-    let mut changes = vec![(Action::Order, Change::put(order_item(order)?).only_before(Event::Place))];
+    let mut changes = vec![(Action::Order, Change::put(order_item(order)?).only_before(Event::Place).traced())];
     for charge in &order.placement.charges {
         changes.push((Action::Guard, charge_guard(order, charge, limit_max)));
     }

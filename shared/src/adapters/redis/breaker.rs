@@ -11,6 +11,8 @@ use std::{
 use redis::cluster_routing::Slot;
 use tokio::time::Instant;
 
+use crate::telemetry::{self, Metric};
+
 /// Failures in a row that open it.
 const FAILURES_MAX: u32 = 2;
 /// How long it stays open before the first probe, at most; each failed probe doubles it.
@@ -161,6 +163,7 @@ impl Permit<'_> {
         let change = breaker.failed(self.admitted, now, fastrand::f64());
         drop(unwell);
         if change == Some(Change::Opened) {
+            telemetry::count(Metric::BreakerOpened, 1);
             tracing::error!(slot = ?self.circuit, "breaker_open");
         }
     }

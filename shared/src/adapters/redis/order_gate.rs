@@ -1,6 +1,6 @@
 //! Placing orders: [`OrderGate`] on Redis.
 
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     Gate,
@@ -19,11 +19,15 @@ use crate::{
         record::Record,
     },
     ports::{Deducted, Fault, Look, OrderGate, PlaceAnswer, PlaceCall, Undone},
+    telemetry::{self, Metric},
 };
 
 impl OrderGate for Gate {
     async fn place(&self, call: PlaceCall<'_>) -> Result<PlaceAnswer, Fault> {
-        self.ask(place_order::call(call), place_order::parse).await
+        let asked_at = Instant::now();
+        let answer = self.ask(place_order::call(call), place_order::parse).await;
+        telemetry::record_since(Metric::AdmitScriptTime, asked_at);
+        answer
     }
 
     async fn deduct(
@@ -41,7 +45,8 @@ impl OrderGate for Gate {
         for &bucket in buckets {
             // Sent together, they share the connection's next write.
             let (gate, call) = (self.clone(), look_bucket::call(activity, placement, bucket));
-            looking.spawn(async move { gate.ask(call, |reply| look_bucket::parse(bucket, reply)).await });
+            let look = async move { gate.ask(call, |reply| look_bucket::parse(bucket, reply)).await };
+            looking.spawn(telemetry::carried(look));
         }
         let (mut looks, mut fault) = (Vec::new(), None);
         while let Some(looked) = looking.join_next().await {

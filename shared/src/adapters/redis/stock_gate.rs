@@ -23,6 +23,7 @@ use crate::{
         time::UnixMillis,
     },
     ports::{BucketState, Fault, Preheated, RecordPage, Restocked, Restored, StockGate, SumCheck},
+    telemetry::{self, Metric},
 };
 
 /// Fields that one page of records asks for, about.
@@ -191,6 +192,7 @@ fn parse_page(reply: &Reply) -> Result<RecordPage, BadReply> {
 /// What has no order number to be listed by must not keep the others from being repaired. Its field
 /// may name a buyer and is not logged.
 fn unlisted<T>(kind: &'static str) -> Vec<T> {
+    telemetry::count(Metric::BadData, 1);
     tracing::error!(kind, "unreadable data in Redis: a person is needed");
     Vec::new()
 }

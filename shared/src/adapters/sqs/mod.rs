@@ -1,14 +1,19 @@
-//! SQS: the queues that the system sends to. Bodies are JSON.
+//! SQS: the queues that the system sends to. Bodies are JSON; the trace goes beside them, as the service's own
+//! attribute, so that messages of older versions are read as before.
 
 use std::sync::Arc;
 
-use aws_sdk_sqs::{Client, types::QueueAttributeName};
+use aws_sdk_sqs::{
+    Client,
+    types::{MessageSystemAttributeNameForSends, MessageSystemAttributeValue, QueueAttributeName},
+};
 use serde::Serialize;
 
 use super::aws::Witness;
 use crate::{
     config::QueueConfig,
     ports::{Backlog, Fault, Messages, OrderEvent, RefundEvent, RollBack},
+    telemetry,
 };
 
 /// Longest body, in bytes (256 KiB), by the service.
@@ -110,7 +115,13 @@ impl Queues {
             return Err(refuse(Unsendable::TooLate(message.delay_s)));
         }
         let request = self.client.send_message().queue_url(url).message_body(message.body);
-        let request = request.delay_seconds(i32::from(message.delay_s));
+        let mut request = request.delay_seconds(i32::from(message.delay_s));
+        if let Some(trace) = telemetry::trace() {
+            let header =
+                MessageSystemAttributeValue::builder().data_type("String").string_value(trace.header()).build();
+            let header = header.map_err(|error| Fault::not_applied(message.operation, error))?;
+            request = request.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, header);
+        }
         let witness = Witness::default();
         let sent = request.customize().interceptor(witness.clone()).send().await;
         sent.map(drop).map_err(|error| witness.fault(message.operation, error))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::{
-    report::{Difference, Report},
+    report::{Difference, Report, Seen},
     state::{BucketSeen, JobState, Pass, PassKind, Tally},
 };
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
         AuditStore, ChangeFeed, Clock, Counted, FINDING_ROWS_MAX, Fault, FindingPage, FindingRow, FindingStore,
         OrderStore, ProgressStore, Saved, StockGate, StockStore,
     },
+    telemetry::{self, Metric},
 };
 
 /// Most findings of one run in one activity that are kept with a row; the rest is counted.
@@ -66,6 +67,8 @@ pub(super) struct ActivityPass<'a, D, G, C> {
     /// Rows and pages that are.
     pub kept: usize,
     pub pages_kept: u32,
+    /// What this run has seen of the activity so far.
+    pub seen: Seen,
     pub report: &'a mut Report,
 }
 
@@ -78,6 +81,12 @@ where
     /// Goes on with what an earlier run began, or begins: all of it when that was asked for, is due, or turns
     /// out to be needed.
     pub async fn run(&mut self, kind: PassKind) -> Result<Went, Fault> {
+        let ran = self.run_passes(kind).await;
+        self.tell();
+        ran
+    }
+
+    async fn run_passes(&mut self, kind: PassKind) -> Result<Went, Fault> {
         let faults = self.report.faults;
         let went = self.pass(kind).await?;
         // While something fails, all of it is for the next run.
@@ -85,6 +94,13 @@ where
             return self.pass(PassKind::Full).await;
         }
         Ok(went)
+    }
+
+    /// What this run found in the activity, as numbers. Nothing found is told as well.
+    fn tell(&self) {
+        let (id, seen) = (&self.activity.id, &self.seen);
+        telemetry::count_in(id, Metric::Differences, seen.differences);
+        telemetry::record_in(id, Metric::Deviation, seen.deviation());
     }
 
     async fn pass(&mut self, kind: PassKind) -> Result<Went, Fault> {
@@ -212,6 +228,7 @@ where
             operation = "automatic", operator = "reconcile", "reconciled"
         );
         pass.found += 1;
+        self.seen.note(difference.order_no.as_ref());
         pass.repaired += u64::from(difference.repaired);
         self.report.note(difference.kind, subject, difference.repaired);
         let counted = self.counts.entry((difference.bucket, difference.kind)).or_default();

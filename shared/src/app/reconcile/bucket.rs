@@ -17,9 +17,10 @@ use crate::{
         stock::{Allotment, StockItem},
     },
     ports::{
-        AuditStore, BucketState, ChangeFeed, Clock, Cursor, Fault, FindingStore, OrderStore, Preheated, ProgressStore,
-        RecordPage, StockGate, StockStore,
+        AuditStore, BucketMark, BucketState, ChangeFeed, Clock, Cursor, Fault, FindingStore, OrderStore, Preheated,
+        ProgressStore, RecordPage, StockGate, StockStore,
     },
+    telemetry::{self, Metric},
 };
 
 /// Orders of one bucket that are remembered as compared, so that their records are not looked up again:
@@ -97,7 +98,9 @@ where
             let (_, stock, _) = self.keys(pass, bucket).await?;
             (self.gate.mark(&self.activity.id, bucket, None).await?, stock)
         } else {
-            (crate::ports::BucketMark::default(), self.store.bucket_stock(self.activity, bucket).await?)
+            let stock = self.store.bucket_stock(self.activity, bucket).await?;
+            self.see(bucket, &stock);
+            (BucketMark::default(), stock)
         };
         Ok(BucketFull {
             node: mark.node,
@@ -159,6 +162,7 @@ where
                 }
                 Ok(_) => {}
                 Err(problem) => {
+                    telemetry::count(Metric::BadData, 1);
                     tracing::error!(%order_no, %bucket, problem, "bad_data");
                     self.report.faults += 1;
                     bad = true;
@@ -193,6 +197,10 @@ where
         Ok(())
     }
 
+    pub(super) fn see(&mut self, bucket: Bucket, stock: &[StockItem]) {
+        self.seen.allotted(bucket, stock.iter().map(|item| item.allotted).sum());
+    }
+
     /// Lost keys are loaded again; an older configuration or allotment is brought up to date. Answers both
     /// sides, and whether the bucket was loaded again.
     pub(super) async fn keys(
@@ -204,6 +212,7 @@ where
         // Redis first: what the database says afterwards is the same or newer.
         let state = self.gate.read_bucket(activity, bucket).await?;
         let stock = self.store.bucket_stock(activity, bucket).await?;
+        self.see(bucket, &stock);
         let allotments: Vec<Allotment> = stock.iter().map(|item| activity.allotment(item)).collect();
         if (!state.present || state.configuration.is_none())
             && self.gate.preheat(activity, bucket, &allotments, now).await? == Preheated::Loaded

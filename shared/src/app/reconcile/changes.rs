@@ -54,6 +54,7 @@ where
     ) -> Result<BucketWent, Fault> {
         if !self.uses_gate() {
             let stock = self.store.bucket_stock(self.activity, bucket).await?;
+            self.see(bucket, &stock);
             return self.trails(pass, &stock, seen).await.map(|_| BucketWent::Through);
         }
         let (_, stock, loaded) = self.keys(pass, bucket).await?;

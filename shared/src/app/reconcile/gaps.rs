@@ -16,6 +16,7 @@ use crate::{
     ports::{
         AuditRow, AuditStore, ChangeFeed, Clock, Fault, FindingStore, OrderStore, ProgressStore, StockGate, StockStore,
     },
+    telemetry::{self, Metric},
 };
 
 /// How long after a later row an earlier one may still come, in milliseconds. The relay keeps the order of
@@ -179,6 +180,7 @@ where
         seen.rows = to;
         self.job.full_due |= pass.kind == PassKind::Incremental;
         let versions = format!("{} to {to}", gap.from + 1);
+        telemetry::count(Metric::AuditGaps, filled);
         tracing::error!(
             activity = %item.activity, sku = %item.sku, bucket = %item.bucket, versions, filled, alarm = true,
             "audit_gap_filled"

@@ -22,7 +22,7 @@ use self::{
 pub use self::{
     activity::{FINDINGS_LIFE_MS, FINDINGS_MAX},
     gaps::GAP_GRACE_MS,
-    report::{Found, REPORTED_MAX, Report},
+    report::{Found, REPORTED_MAX, Report, Seen},
     state::{FULL_EVERY_MS, JobState, OVERLAP_MS, Pass, PassEnded, PassKind},
 };
 use crate::{
@@ -36,6 +36,7 @@ use crate::{
         ActivityStore, ArchiveStore, AuditStore, ChangeFeed, Clock, Cursor, Fault, FindingStore, LockGate, OrderStore,
         ProgressStore, StockGate, StockStore,
     },
+    telemetry::{self, Metric},
 };
 
 /// The job's name where its place among the activities is kept.
@@ -75,7 +76,14 @@ where
     /// # Errors
     /// When the list of activities or the progress cannot be read: nothing more was done.
     pub async fn run(&self, deadline: Instant) -> Result<Report, Fault> {
-        let mut report = Report::default();
+        let (mut report, began_at) = (Report::default(), Instant::now());
+        let ran = self.run_all(deadline, &mut report).await;
+        telemetry::record_since(Metric::ReconcileTime, began_at);
+        telemetry::count(Metric::ReconcileFaults, report.faults.into());
+        ran.map(|()| report)
+    }
+
+    async fn run_all(&self, deadline: Instant, report: &mut Report) -> Result<(), Fault> {
         let resume_from = self.store.progress(JOB).await?.and_then(|Cursor(id)| ActivityId::parse(&id).ok());
         let mut page = None;
         loop {
@@ -85,18 +93,18 @@ where
                     continue;
                 }
                 if !self.concerns(&activity) {
-                    self.archive(&activity, &mut report).await;
+                    self.archive(&activity, report).await;
                     continue;
                 }
                 // The first one gets further in any case.
                 if report.activities > 0 && Instant::now() >= deadline {
                     self.save_place(&activity).await?;
-                    return Ok(report);
+                    return Ok(());
                 }
-                let went = self.turn(&activity, PassKind::Incremental, deadline, &mut report).await;
+                let went = self.turn(&activity, PassKind::Incremental, deadline, report).await;
                 if went == Some(Went::Stopped) {
                     self.save_place(&activity).await?;
-                    return Ok(report);
+                    return Ok(());
                 }
             }
             page = next;
@@ -108,7 +116,7 @@ where
             let _ = self.store.save_progress(JOB, Fence::NONE, None, None).await?;
         }
         report.complete = true;
-        Ok(report)
+        Ok(())
     }
 
     /// Of no turn: whichever run writes last, the next one begins somewhere.
@@ -242,6 +250,7 @@ where
             counts: BTreeMap::new(),
             kept: 0,
             pages_kept: 0,
+            seen: Seen::default(),
             report,
         }
     }

@@ -22,6 +22,7 @@ use crate::{
         AuditStore, ChangeFeed, Claim, Clock, Fault, FindingStore, OrderStore, ProgressStore, Restocked, Restored,
         StockGate, StockStore,
     },
+    telemetry::{self, Metric},
 };
 
 /// What comparing some orders came to.
@@ -143,6 +144,7 @@ where
                     readable.insert(order_no.clone(), record);
                 }
                 Some(Err(problem)) => {
+                    telemetry::count(Metric::BadData, 1);
                     tracing::error!(%order_no, %bucket, problem, "bad_data");
                     self.report.faults += 1;
                     bad = true;
@@ -289,6 +291,7 @@ where
     /// Redis gave back what a live order holds: the protocol excludes it, so something unknown is at
     /// work. Stop selling here until a person has looked.
     async fn freeze(&self, order_no: &OrderNo, bucket: Bucket) -> Result<bool, Fault> {
+        telemetry::count(Metric::ReturnedWhileLive, 1);
         tracing::error!(%order_no, %bucket, activity = %self.activity.id, "returned_while_live");
         let mark = ChangeMark {
             operation: Operation::Automatic,

@@ -1,6 +1,6 @@
 //! What a run found and did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -62,6 +62,42 @@ impl Report {
     pub(super) fn fault(&mut self, what: &str, fault: &Fault) {
         self.faults += 1;
         tracing::warn!(what, fault = fault.chain(), "reconcile_fault");
+    }
+}
+
+/// Most orders that are told apart for the deviation. It is far beyond every alarm by then.
+const DISAGREEING_MAX: usize = 100_000;
+
+/// What one run has seen of one activity.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Differences of all kinds.
+    pub differences: u64,
+    disagreeing: BTreeSet<OrderNo>,
+    allotted: BTreeMap<Bucket, u64>,
+}
+
+impl Seen {
+    /// One difference, of this order if of any.
+    pub(super) fn note(&mut self, order_no: Option<&OrderNo>) {
+        self.differences += 1;
+        if self.disagreeing.len() < DISAGREEING_MAX {
+            self.disagreeing.extend(order_no.cloned());
+        }
+    }
+
+    pub(super) fn allotted(&mut self, bucket: Bucket, units: u64) {
+        self.allotted.insert(bucket, units);
+    }
+
+    /// Orders that disagree, in percent of the stock in the buckets that were looked at. Those that are on their
+    /// way are none: they are no differences.
+    #[must_use]
+    pub fn deviation(&self) -> f64 {
+        let most = |number: u64| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
+        let orders = most(u64::try_from(self.disagreeing.len()).unwrap_or(u64::MAX));
+        // Where nothing is on sale one order is as bad as can be.
+        if self.disagreeing.is_empty() { 0.0 } else { 100.0 * orders / most(self.allotted.values().sum()).max(1.0) }
     }
 }
 

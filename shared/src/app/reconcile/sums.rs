@@ -12,6 +12,7 @@ use crate::{
         stock::{ChangeMark, Operation, StockItem},
     },
     ports::{AuditStore, ChangeFeed, Clock, Fault, FindingStore, OrderStore, ProgressStore, StockGate, StockStore},
+    telemetry::{self, Metric},
 };
 
 impl<D, G, C> ActivityPass<'_, D, G, C>
@@ -58,12 +59,14 @@ where
                 };
                 // Refused: another version by now, so the sums were of different moments.
                 if self.store.correct_available(item, available, &mark).await? {
+                    telemetry::count(Metric::SumsCorrected, 1);
                     tracing::error!(subject, from = item.available, to = available, "database_sum_corrected");
                     self.note(pass, difference(format!("available = {available}"), true));
                 }
             }
             // More live units than were ever put on sale: a person is needed.
             None => {
+                telemetry::count(Metric::Oversold, 1);
                 tracing::error!(subject, allotted = item.allotted, units = tallied.units, "oversold");
                 self.note(pass, difference("none: more is sold than was put on sale".to_owned(), false));
             }
@@ -76,6 +79,7 @@ where
     pub(super) async fn gate_sums(&mut self, pass: &mut Pass, bucket: Bucket) -> Result<(), Fault> {
         for sum in self.gate.sum_bucket(self.activity, bucket, true).await? {
             let subject = format!("{}#{}#{bucket}", self.activity.id, sum.sku);
+            telemetry::count(Metric::SumsCorrected, 1);
             tracing::error!(subject, off_by = sum.off_by(), "gate_sum_corrected");
             let redis = format!("free {} of {}, records {}", sum.stock, sum.allotted, sum.deducted);
             let action = format!("free = {}, sold = {}", sum.allotted - sum.deducted, sum.deducted);
