@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use holdfast::telemetry::Metric;
+
 const FILE_LINES_MAX: usize = 400;
 const MAIN_LINES_MAX: usize = 40;
 
@@ -44,8 +46,8 @@ fn code(text: &str) -> String {
 fn dependencies_point_one_way() {
     let outside = ["aws_", "redis::", "lambda_", "std::env", "crate::adapters", "crate::lambda", "crate::config"];
     let layers: [(&str, &[&str]); 3] = [
-        ("shared/src/domain", &["crate::app", "crate::ports", "tokio"]),
-        ("shared/src/ports", &["crate::app", "tokio"]),
+        ("shared/src/domain", &["crate::app", "crate::ports", "crate::telemetry", "tokio"]),
+        ("shared/src/ports", &["crate::app", "crate::telemetry", "tokio"]),
         ("shared/src/app", &[]),
     ];
     for (folder, more) in layers {
@@ -106,6 +108,30 @@ fn every_function_has_events_and_every_event_its_expected_answer() {
             let expected = event.replace(".json", ".expected.json");
             assert!(events.iter().any(|(other, _)| *other == expected), "{event} has no {expected}");
         }
+    }
+}
+
+#[test]
+fn every_metric_is_told_of_and_counted() {
+    let guide = fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let table = guide.split("\n## Metrics\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<[String; 3]> = table
+        .lines()
+        .filter_map(|row| row.strip_prefix("| `")?.strip_suffix(" |"))
+        .map(|row| {
+            let cells: Vec<&str> = row.split(" | ").map(str::trim).collect();
+            [cells[0].trim_end_matches('`'), cells[1], cells[2]].map(str::to_owned)
+        })
+        .collect();
+    let of = |metric: Metric| if metric.is_by_activity() { "`Stack`; `Stack`, `Activity`" } else { "`Stack`" };
+    let told = |metric: &Metric| [metric.name(), metric.unit().as_str(), of(*metric)].map(str::to_owned);
+    assert_eq!(rows, Metric::ALL.iter().map(told).collect::<Vec<_>>());
+    let sources = files(&["shared/src", "functions"], ".rs");
+    for metric in Metric::ALL {
+        let used = format!("Metric::{}", metric.name());
+        let counts =
+            |(name, text): &(String, String)| !name.starts_with("shared/src/telemetry") && text.contains(&used);
+        assert!(sources.iter().any(counts), "nothing counts {used}");
     }
 }
 

@@ -162,8 +162,6 @@ async fn one_trace_goes_from_the_request_through_queue_and_stream_into_the_log()
             assert_eq!(line["trace_id"], trace_of(digit), "{line}");
         }
     }
-    // What belongs to no request has none.
-    assert!(log.all().iter().any(|line| line.get("trace_id").is_none()) || log.all().len() < 9);
     world.stack.stop().await;
 }
 

@@ -27,6 +27,7 @@ use holdfast::{
         stock::{ChangeMark, Operation, StockItem},
     },
     ports::{AuditRow, AuditStore, Changed, Claim, Commit, Ending, OrderLife, OrderStore, Revival},
+    telemetry::{self, Trace},
 };
 
 use crate::{
@@ -139,6 +140,8 @@ impl Metered {
         self.audit(operation, order.placement.order_no.as_str()).await;
         for item in self.world.all().await {
             assert!(size(&item) <= 1_024, "{:?} has {} bytes", item["pk"], size(&item));
+            let committed = item.contains_key("due") && item["pk"].as_s().unwrap().starts_with("O#");
+            assert!(!committed || item["trace"].as_s().unwrap() == TRACE, "{item:?}");
         }
         self.meter.take()
     }
@@ -175,18 +178,18 @@ impl Metered {
     }
 
     async fn place(&mut self, order: &Order) -> f64 {
-        assert_eq!(self.database.commit(order, LIMIT).await.unwrap(), Commit::Committed);
+        assert_eq!(in_a_request(self.database.commit(order, LIMIT)).await.unwrap(), Commit::Committed);
         self.cost(Operation::Order, order).await
     }
 
     async fn pay(&mut self, order: &Order, event: &str) -> f64 {
-        assert_eq!(self.database.pay(order, &payment(order, event), now()).await.unwrap(), Changed::Done);
+        assert_eq!(in_a_request(self.database.pay(order, &payment(order, event), now())).await.unwrap(), Changed::Done);
         self.cost(Operation::Order, order).await
     }
 
     async fn end(&mut self, order: &Order, how: Ending) -> f64 {
         let order = read(&self.world, order).await;
-        assert_eq!(self.database.end(&order, &how).await.unwrap(), Changed::Done);
+        assert_eq!(in_a_request(self.database.end(&order, &how)).await.unwrap(), Changed::Done);
         self.cost(how.operation, &order).await
     }
 }
@@ -194,6 +197,13 @@ impl Metered {
 /// As a user pool names its users.
 const BUYER: &str = "f47ac10b-58cc-4372-a567-0e02b2c3d479";
 const PHONE: &str = "phone-256gb-black";
+
+const TRACE: &str = "1-6789abcd-0123456789abcdef01234567";
+
+/// As part of a request: its trace is stored with what it writes.
+async fn in_a_request<T>(work: impl Future<Output = T>) -> T {
+    telemetry::scoped(None, Trace::of_id(TRACE), work).await
+}
 
 fn is(units: f64, expected: f64) -> bool {
     (units - expected).abs() < f64::EPSILON
@@ -213,7 +223,7 @@ async fn an_order_of_one_line_costs_seven_units_and_one_for_its_audit_row() {
     let mut metered = Metered::start().await;
     metered.open(&[(PHONE, 0)]).await;
     let order = order(BUYER, 1, &[(PHONE, 0, 1)]);
-    assert_eq!(metered.database.commit(&order, 1).await.unwrap(), Commit::Committed);
+    assert_eq!(in_a_request(metered.database.commit(&order, 1)).await.unwrap(), Commit::Committed);
     // Order, guard and stock twice each, and the index.
     let placing = metered.meter.take();
     assert!(is(placing, 7.0), "{placing}");
@@ -280,19 +290,19 @@ async fn what_comes_of_money_that_is_late_or_goes_back() {
     let closed = read(&metered.world, &order).await;
     // Another payment that finds nothing left: the order remembers it, and the money has its record.
     let judged = refund_due(&closed, "first", RefundReason::PaidTooLate);
-    assert_eq!(metered.database.record_refund(&judged, Some(&closed)).await.unwrap(), Changed::Done);
+    assert_eq!(in_a_request(metered.database.record_refund(&judged, Some(&closed))).await.unwrap(), Changed::Done);
     let judging = metered.cost(Operation::Order, &order).await;
     assert!(is(judging, 4.0), "{judging}");
     // The order takes its stock and its quota again.
     let payment = payment(&closed, "second");
     let (parts, at) = (closed.parts.clone(), after(&closed));
     let revival = Revival { closed: &closed, payment: &payment, parts, charge: true, limit_max: LIMIT, at };
-    assert_eq!(metered.database.pay_late(&revival).await.unwrap(), Commit::Committed);
+    assert_eq!(in_a_request(metered.database.pay_late(&revival)).await.unwrap(), Commit::Committed);
     let reviving = metered.cost(Operation::Order, &order).await;
     assert!(is(reviving, 7.0), "{reviving}");
     // Paid once more: only the record.
     let back = refund_due(&closed, "third", RefundReason::AlreadyPaid);
-    assert_eq!(metered.database.record_refund(&back, None).await.unwrap(), Changed::Done);
+    assert_eq!(in_a_request(metered.database.record_refund(&back, None)).await.unwrap(), Changed::Done);
     let recording = metered.cost(Operation::Order, &order).await;
     assert!(is(recording, 1.0), "{recording}");
 }

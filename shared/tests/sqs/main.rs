@@ -5,7 +5,11 @@
 use std::time::{Duration, Instant};
 
 use aws_config::Region;
-use aws_sdk_sqs::{Client, config::Credentials};
+use aws_sdk_sqs::{
+    Client,
+    config::Credentials,
+    types::{Message, MessageSystemAttributeName},
+};
 use holdfast::{
     adapters::{
         aws,
@@ -19,6 +23,7 @@ use holdfast::{
         order_no::OrderNo,
     },
     ports::{Backlog, Effect, Fault, Messages, OrderEvent, RollBack, RollBackReason},
+    telemetry::{self, Trace},
 };
 use serde_json::{Value, json};
 use servers::{FaultKind, Sqs};
@@ -108,6 +113,38 @@ async fn a_roll_back_is_sent_as_json_and_comes_after_its_delay() {
     });
     assert_eq!(serde_json::from_str::<Value>(&bodies[0]).unwrap(), expected);
     assert_eq!(serde_json::from_str::<RollBack>(&bodies[0]).unwrap(), roll_back());
+}
+
+#[tokio::test]
+async fn the_trace_goes_beside_the_body() {
+    let world = World::start().await;
+    let header = "Root=1-6789abcd-0123456789abcdef01234567;Parent=0123456789abcdef;Sampled=0";
+    let sent = async {
+        world.queues.send_roll_back(&roll_back(), 0).await.unwrap();
+        world.queues.send_event(&OrderEvent::of(order())).await.unwrap();
+    };
+    telemetry::scoped(None, Trace::parse(header), sent).await;
+    world.queues.send_roll_back(&roll_back(), 0).await.unwrap();
+    let receive = |url: &Option<String>| {
+        let names = MessageSystemAttributeName::All;
+        let receive = world.client.receive_message().set_queue_url(url.clone()).message_system_attribute_names(names);
+        receive.max_number_of_messages(10).send()
+    };
+    let trace = |message: &Message| {
+        let attributes = message.attributes.clone().unwrap_or_default();
+        attributes.get(&MessageSystemAttributeName::AwsTraceHeader).cloned()
+    };
+    for (url, expected) in [
+        (&world.urls.roll_back_url, vec![None, Some(header.to_owned())]),
+        (&world.urls.fulfilment_url, vec![Some(header.to_owned())]),
+    ] {
+        let messages = receive(url).await.unwrap().messages.unwrap();
+        let mut traces: Vec<_> = messages.iter().map(trace).collect();
+        traces.sort();
+        assert_eq!(traces, expected);
+        // The body is as it was without.
+        assert!(messages.iter().all(|message| !message.body.as_ref().unwrap().contains("6789abcd")));
+    }
 }
 
 #[tokio::test]
