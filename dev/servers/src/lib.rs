@@ -25,6 +25,6 @@ pub use dynamodb::{Dynamodb, DynamodbOptions};
 pub use faults::{Control, Fault, FaultKind};
 pub use proxy::{Flow, Proxy, ProxyCounts, Tripwire, Weather};
 pub use redis::{Redis, RedisOptions};
-pub use runtime_api::RuntimeApi;
+pub use runtime_api::{RuntimeApi, trace_id};
 pub use secrets_manager::SecretsManager;
 pub use sqs::Sqs;

@@ -154,18 +154,22 @@ impl Shared {
         };
         let Some((id, event)) = next else { return reply(StatusCode::GONE) };
         let deadline = (SystemTime::now() + DEADLINE).duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let trace = format!("Root={};Parent=0123456789abcdef;Sampled=0", trace_id(self.state().invocations));
         let built = Response::builder()
             .header("content-type", "application/json")
             .header("lambda-runtime-aws-request-id", id)
             .header("lambda-runtime-deadline-ms", deadline.to_string())
             .header("lambda-runtime-invoked-function-arn", "arn:aws:lambda:eu-west-1:000000000000:function:local")
-            .header(
-                "lambda-runtime-trace-id",
-                "Root=1-6a8b3c05-0123456789abcdef01234567;Parent=0123456789abcdef;Sampled=0",
-            )
+            .header("lambda-runtime-trace-id", trace)
             .body(Full::new(Bytes::from(event)));
         built.unwrap_or_else(|_| reply(StatusCode::INTERNAL_SERVER_ERROR))
     }
+}
+
+/// The trace of the invocation with this number, from 1.
+#[must_use]
+pub fn trace_id(invocation: u64) -> String {
+    format!("1-6a8b3c05-{invocation:024}")
 }
 
 fn reply(status: StatusCode) -> Response<Full<Bytes>> {

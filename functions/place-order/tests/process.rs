@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // tests
 
 use std::{
+    io::Read as _,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -16,7 +17,7 @@ use holdfast::{
     ports::{Clock as _, SystemClock},
 };
 use serde_json::{Value, json};
-use servers::{Proxy, RuntimeApi};
+use servers::{Proxy, RuntimeApi, trace_id};
 use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -36,7 +37,7 @@ impl Drop for Function {
 
 impl Function {
     /// Reaches the database through one proxy and Redis through another.
-    async fn start(backend: &Backend, database: &Proxy, redis: &Proxy) -> Self {
+    async fn start(backend: &Backend, database: &Proxy, redis: &Proxy, more: &[(&str, &str)]) -> Self {
         let api = RuntimeApi::start().await.unwrap();
         let queue = backend.queues.roll_back_url.clone().unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_place-order"))
@@ -60,9 +61,10 @@ impl Function {
                 ("HOLDFAST_REDIS_DEADLINE_MS", "1000"),
                 // The harness's own.
                 ("HOLDFAST_TOKEN_KEYS", "1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="),
-                ("HOLDFAST_LOG", "warn"),
             ])
+            .envs(more.iter().copied())
             .stdin(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let function = Self { child, api };
@@ -75,6 +77,7 @@ impl Function {
         assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
     }
 
+    /// The one order of a buyer: again it is a repeat.
     async fn order(&self, backend: &Backend, buyer: &str) -> (u64, Value) {
         let token = backend.keys.sign(&Token {
             activity: ActivityId::parse("demo").unwrap(),
@@ -83,12 +86,26 @@ impl Function {
             id: TokenId::from_bytes([buyer.as_bytes()[0]; 16]),
             expires_at: SystemClock.now().plus_ms(TOKEN_LIFE_MS),
         });
+        self.submit(buyer, &token).await
+    }
+
+    async fn submit(&self, buyer: &str, token: &str) -> (u64, Value) {
         let mut event = events::cases("place-order").into_iter().find(|case| case.name == "ok").unwrap().event;
         event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(buyer);
         event["body"] = json!({ "token": token, "lines": [{ "sku": "phone", "quantity": 1 }] }).to_string().into();
         let answer = timeout(LIMIT, self.api.invoke(&event.to_string())).await.expect("an answer in time").unwrap();
         let answer: Value = serde_json::from_str(&answer.unwrap()).unwrap();
         (answer["statusCode"].as_u64().unwrap(), serde_json::from_str(answer["body"].as_str().unwrap()).unwrap())
+    }
+}
+
+impl Function {
+    /// What it wrote to its standard output until now, line by line. It ends with that.
+    fn output(mut self) -> Vec<Value> {
+        self.child.kill().unwrap();
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
@@ -118,7 +135,7 @@ async fn cut(proxy: &Proxy) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_order_after_a_thaw_succeeds_though_every_connection_was_closed_meanwhile() {
     let (backend, database, redis) = backend().await;
-    let function = Function::start(&backend, &database, &redis).await;
+    let function = Function::start(&backend, &database, &redis, &[("HOLDFAST_LOG", "warn")]).await;
     let (status, body) = function.order(&backend, "alice").await;
     assert_eq!(status, 201, "{body}");
     for round in ["bob", "carol"] {
@@ -132,4 +149,28 @@ async fn the_first_order_after_a_thaw_succeeds_though_every_connection_was_close
         let now = (database.counts().connections, redis.counts().connections);
         assert!(now.0 > opened.0 && now.1 > opened.1, "new connections: {opened:?}, then {now:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_writes_logs_with_their_trace_and_metrics_between_them() {
+    let (backend, database, redis) = backend().await;
+    let metrics = [("HOLDFAST_METRICS_NAMESPACE", "Holdfast"), ("HOLDFAST_STACK", "shop")];
+    let function = Function::start(&backend, &database, &redis, &metrics).await;
+    assert_eq!(function.submit("alice", "no token").await.0, 403);
+    assert_eq!(function.order(&backend, "alice").await.0, 201);
+    assert_eq!(function.order(&backend, "alice").await.0, 200);
+    let (metrics, log): (Vec<Value>, Vec<Value>) =
+        function.output().into_iter().partition(|line| line.get("_aws").is_some());
+    let told: Vec<_> = log
+        .iter()
+        .filter(|line| line["message"] == "place_order")
+        .map(|line| (line["outcome"].as_str().unwrap(), line["trace_id"].as_str().unwrap()))
+        .collect();
+    let ids = [1, 2, 3].map(trace_id);
+    assert_eq!(told, [("token_invalid", &*ids[0]), ("created", &*ids[1]), ("replayed", &*ids[2])]);
+    // The refusal came along with the order.
+    let orders: Vec<_> = metrics.iter().map(|line| (&line["Stack"], &line["Activity"], &line["Orders"])).collect();
+    assert_eq!(orders, [(&json!("shop"), &json!("demo"), &json!(2)), (&json!("shop"), &json!("demo"), &json!(1))]);
+    assert_eq!((&metrics[0]["OrdersRefused"], &metrics[0]["OrdersCreated"]), (&json!(1), &json!(1)));
+    assert_eq!(metrics[1]["OrdersReplayed"], 1);
 }
