@@ -122,7 +122,7 @@ impl Shared {
     async fn serve(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().to_owned();
-        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
         let text = String::from_utf8_lossy(&body).into_owned();
         match (&parts.method, path.strip_prefix(PREFIX)) {
             (&Method::GET, Some("next")) => self.next().await,

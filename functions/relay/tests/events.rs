@@ -46,7 +46,10 @@ async fn what_a_person_must_know_and_what_was_sold_is_counted() {
     }
     let held = meter.take_due(SystemClock.now()).unwrap();
     let whole = &held.values[&Label::Whole];
-    assert_eq!((&whole[&Metric::DeadRecords], &whole[&Metric::UntrackedChanges]), (&Measured::Sum(1), &Measured::Sum(1)));
+    assert_eq!(
+        (&whole[&Metric::DeadRecords], &whole[&Metric::UntrackedChanges]),
+        (&Measured::Sum(1), &Measured::Sum(1))
+    );
     let placed = telemetry::scoped(Some(Arc::clone(&meter)), None, async {
         handler.handle(serde_json::from_value(case("order-placed").event).unwrap()).await
     });

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_line_has_a_hundred_values_of_a_metric_at_most() {
         let (meter, now) = (Meter::default(), UnixMillis::new(7));
-        for _ in 0..2 * VALUES_MAX + 1 {
+        for _ in 0..=2 * VALUES_MAX {
             meter.record(None, Metric::LockWait, 1.0, now);
         }
         meter.count(None, Metric::LocksLost, 3, now);

@@ -61,7 +61,9 @@ impl Telemetry {
     fn tell(&self) {
         let Some(metrics) = &self.0 else { return };
         if let Some(held) = metrics.meter.take_due(SystemClock.now()) {
-            emf::lines(&metrics.config, &held).iter().for_each(|line| (metrics.output)(line));
+            for line in emf::lines(&metrics.config, &held) {
+                (metrics.output)(&line);
+            }
         }
     }
 }
@@ -80,6 +82,7 @@ pub fn start_log(filter: &str) {
 }
 
 /// The log's lines: JSON, one event each, with the trace that the work belongs to.
+#[must_use]
 pub fn lines<S>() -> tracing_subscriber::fmt::Layer<S, JsonFields, WithTrace>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,

@@ -12,6 +12,8 @@ use servers::{Fault, FaultKind};
 use crate::world::{World, activity_id, bucket, config, database, mark, now, order, sale, sku, stock};
 
 const TRANSACTION: &str = "TransactWriteItems";
+/// How often the transaction of a buyer who waits is tried.
+const BUYER_TRIES: u64 = 40;
 
 /// A world with ten units, and an order of one of them.
 async fn world_and_order() -> (World, Order) {
@@ -50,10 +52,10 @@ async fn assert_committed_once(world: &World, order: &Order) {
 async fn conflicts_are_retried_with_a_bound() {
     let (world, order) = world_and_order().await;
     let (answer, sent) = commit_under(&world, &order, &[Fault::standing(TRANSACTION, FaultKind::Conflict)]).await;
-    assert_eq!((answer, sent), (Ok(Commit::Busy), 16));
+    assert_eq!((answer, sent), (Ok(Commit::Busy), BUYER_TRIES));
     assert_nothing_written(&world, &order).await;
     let (answer, sent) = commit_under(&world, &order, &[times(TRANSACTION, FaultKind::Conflict, 5)]).await;
-    assert_eq!((answer, sent), (Ok(Commit::Committed), 16 + 6));
+    assert_eq!((answer, sent), (Ok(Commit::Committed), BUYER_TRIES + 6));
     assert_committed_once(&world, &order).await;
 }
 
@@ -62,7 +64,7 @@ async fn throttling_is_retried_with_a_bound() {
     let (world, order) = world_and_order().await;
     let (answer, sent) = commit_under(&world, &order, &[Fault::standing(TRANSACTION, FaultKind::Throttled)]).await;
     assert_eq!(answer, Ok(Commit::Busy));
-    assert!(sent <= 16 * 3, "{sent}");
+    assert!(sent <= BUYER_TRIES * 3, "{sent}");
     assert_nothing_written(&world, &order).await;
     let (answer, _) = commit_under(&world, &order, &[Fault::once(TRANSACTION, FaultKind::Throttled)]).await;
     assert_eq!(answer, Ok(Commit::Committed));
