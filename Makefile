@@ -14,6 +14,9 @@ DENY_VERSION := 0.20.2
 SAM_PACKAGES := aws-sam-cli==1.170.0 cargo-lambda==1.9.2 cfn-lint==1.58.0 ziglang==0.17.1
 SAM_VENV := $(TOOLS)/sam-1.170.0
 FUZZ_VENV := $(TOOLS)/schemathesis-4.32.5
+# boto3 and cryptography come with ministack; pinned, because the rehearsal uses them itself.
+REHEARSE_PACKAGES := 'ministack[full]==1.5.33' boto3==1.43.106 cryptography==50.0.2
+REHEARSE_VENV := $(TOOLS)/ministack-1.5.33
 # cargo-lambda finds zig and SAM finds cargo-lambda on the path.
 SAM := PATH="$(SAM_VENV)/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
 
@@ -103,6 +106,10 @@ build: need-rust $(SAM_VENV)/ready ## The functions as Lambda runs them, into .a
 invoke: $(SAM_VENV)/ready ## One built function with one event, in Docker: FUNCTION=PlaceOrder EVENT=events/place-order/ok.json
 	$(SAM) local invoke $(FUNCTION) --event $(EVENT) $(ARGS)
 
+.PHONY: rehearse
+rehearse: need-rust need-redis $(SAM_VENV)/ready $(REHEARSE_VENV)/ready ## A deployment of template.yaml in a local AWS, end to end: docs/rehearse.md; --no-build in ARGS
+	$(REHEARSE_VENV)/bin/python -B dev/rehearse --sam-venv $(SAM_VENV) $(ARGS)
+
 .PHONY: deploy
 deploy: build ## Builds and deploys to AWS, asking for what it needs
 	$(SAM) deploy --guided
@@ -165,4 +172,10 @@ $(FUZZ_VENV)/ready:
 	@echo "schemathesis is missing: installing it once, into $(FUZZ_VENV)"
 	python3 -m venv $(FUZZ_VENV)
 	$(FUZZ_VENV)/bin/pip install --quiet schemathesis==4.32.5
+	@touch $@
+
+$(REHEARSE_VENV)/ready:
+	@echo "ministack is missing: installing it once, into $(REHEARSE_VENV)"
+	python3 -m venv $(REHEARSE_VENV)
+	$(REHEARSE_VENV)/bin/pip install --quiet $(REHEARSE_PACKAGES)
 	@touch $@
