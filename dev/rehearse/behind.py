@@ -3,6 +3,7 @@
 Begun early and looked at late: a schedule's minute and a queue's retries go by while buyers are served.
 """
 
+import contextlib
 import json
 
 from lossy import losing
@@ -19,8 +20,7 @@ POISON = "this is no roll-back message"
 
 def hurry(report, cloud):
     """Checks how queue and schedule are deployed, and then makes both quicker, or this would take ten minutes."""
-    url = cloud.queue("RollBacks")
-    deployed = cloud.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    url, deployed = cloud.queues["roll-back"], cloud.attributes("roll-back")
     timeout = cloud.function("RollBack")["Timeout"]
     visible = int(deployed["VisibilityTimeout"])
     report.check(f"a rollback message is out of sight for {visible} s, at least six times its function's {timeout} s",
@@ -55,7 +55,7 @@ class Begun:
 
 def begin(report, cloud, api):
     """A message nobody can read, an order nobody pays, a sale that stands uneven."""
-    cloud.sqs.send_message(QueueUrl=cloud.queue("RollBacks"), MessageBody=POISON)
+    cloud.sqs.send_message(QueueUrl=cloud.queues["roll-back"], MessageBody=POISON)
     opened(report, api, "late", 1, payment_minutes=1, buckets=1)
     begun = Begun()
     begun.late, _ = api.order("judy", "late")
@@ -69,13 +69,9 @@ def lost_commit(report, cloud, api):
     """The only unit is admitted by Redis, and the transaction never reaches the database."""
     opened(report, api, "lost", 1, buckets=1)
     submission = api.submission("laura", "lost")
-    deployed = cloud.function("PlaceOrder")["Environment"]["Variables"]
     with losing(cloud.aws, "TransactWriteItems") as (url, lost):
-        configure(cloud, "PlaceOrder", {**deployed, "AWS_ENDPOINT_URL_DYNAMODB": url})
-        try:
+        with configured(cloud, "PlaceOrder", AWS_ENDPOINT_URL_DYNAMODB=url):
             answer = api.send(submission)
-        finally:
-            configure(cloud, "PlaceOrder", deployed)
         report.check("PlaceOrder's transactions were lost on the way", lost)
     report.same("its buyer is told that it is not known yet", (answer.said, answer.body.get("status")),
                 ("202", "CONFIRMING"))
@@ -98,24 +94,41 @@ def lost_commit(report, cloud, api):
     report.same("the unit came back and is sold to another buyer", bought["status"], "PENDING_PAYMENT")
 
 
-def configure(cloud, logical, variables):
-    """Deploys other variables to one function, and waits until they hold."""
-    name = cloud.physical(logical)
-    cloud.lambdas.update_function_configuration(FunctionName=name, Environment={"Variables": variables})
-    until(30, f"{logical} is configured",
-          lambda: cloud.function(logical).get("LastUpdateStatus", "Successful") == "Successful")
+@contextlib.contextmanager
+def configured(cloud, logical, **variables):
+    """Deploys the function with other variables, and afterwards with those it had."""
+    name, alias, deployed = cloud.physical(logical), cloud.alias(logical), cloud.variables(logical)
+
+    def update(environment):
+        cloud.lambdas.update_function_configuration(FunctionName=name, Environment={"Variables": environment})
+        until(30, f"{logical} is configured",
+              lambda: cloud.function(logical).get("LastUpdateStatus", "Successful") == "Successful")
+
+    def point(version):
+        cloud.lambdas.update_alias(FunctionName=name, Name=alias, FunctionVersion=version)
+
+    before = alias and cloud.lambdas.get_alias(FunctionName=name, Name=alias)["FunctionVersion"]
+    update({**deployed, **variables})
+    if alias:
+        point(cloud.lambdas.publish_version(FunctionName=name)["Version"])
+    try:
+        yield
+    finally:
+        update(deployed)
+        if alias:
+            point(before)
 
 
 def dead_letters(report, cloud):
     """What can be read by nobody is kept for a person, and stands in nobody's way."""
-    until(90, "the message that cannot be read is a dead letter", lambda: cloud.depth("RollBackDeadLetters") == 1)
-    report.same("the message that cannot be read is a dead letter, whole", cloud.take_all("RollBackDeadLetters"), [POISON])
+    until(90, "the message that cannot be read is a dead letter", lambda: cloud.depth("roll-back-dead") == 1)
+    report.same("the message that cannot be read is a dead letter, whole", cloud.take_all("roll-back-dead"), [POISON])
     failed = [event for event in cloud.logged() if event.get("message") in ("message_failed", "message_fails_again")]
     receives = sorted(event.get("receives") for event in failed)
     report.same("it failed at each of its receives", receives, list(range(1, RECEIVES + 1)))
     again = sum(event["message"] == "message_fails_again" for event in failed)
     report.same("from the third on with an alarm", again, RECEIVES - 2)
-    until(30, "the rollback queue is empty", lambda: cloud.depth("RollBacks") == 0)
+    until(30, "the rollback queue is empty", lambda: cloud.depth("roll-back") == 0)
     report.ok("the rollback queue is empty")
 
 
@@ -130,7 +143,7 @@ def schedules(report, cloud, api, begun):
     report.same("its unit is on sale again", again["status"], "PENDING_PAYMENT")
 
     def moved():
-        return [row for row in cloud.items("Audit")
+        return [row for row in cloud.items("audit")
                 if row["activity"] == "uneven" and row["operator"] == "rebalance-stock"]
 
     rows = until(SCHEDULED_WITHIN_S, "RebalanceStock moved stock", lambda: len(moved()) >= 2 and moved())

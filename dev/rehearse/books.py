@@ -36,7 +36,7 @@ def orders_of(items):
 
 def sums(report, cloud):
     """No unit sold twice, none lost: in the database, per stock item."""
-    items = cloud.items("Orders")
+    items = cloud.items("orders")
     held = collections.Counter()
     for order in orders_of(items):
         if order["status"] in LIVE:
@@ -53,11 +53,11 @@ def trail(report, cloud):
     """The relay's rows: one per version of every stock item, each with its operation."""
     def gaps():
         rows = collections.defaultdict(list)
-        for row in cloud.items("Audit"):
+        for row in cloud.items("audit"):
             rows[row["activity"], row["sku"], int(row["bucket"])].append(int(row["version"]))
         stock = {
             (item["activity"], item["sku"], int(item["bucket"])): int(item["version"])
-            for item in stock_of(cloud.items("Orders"))
+            for item in stock_of(cloud.items("orders"))
         }
         return {
             key: (sorted(rows[key]), version) for key, version in stock.items()
@@ -65,7 +65,7 @@ def trail(report, cloud):
         }
 
     until(RELAYED_WITHIN_S, "every stock change has its audit row", lambda: not gaps())
-    rows = cloud.items("Audit")
+    rows = cloud.items("audit")
     report.ok(f"every stock change has exactly one audit row: {len(rows)} rows")
     untracked = [row for row in rows if row.get("operation") is None or row.get("filled")]
     report.check("each names the operation it came from", not untracked, untracked)
@@ -76,7 +76,7 @@ def trail(report, cloud):
 
 def events(report, cloud):
     """The relay's events: of every order its states, each under an id that is the same for a repeat."""
-    items = cloud.items("Orders")
+    items = cloud.items("orders")
     wanted = set()
     for order in orders_of(items):
         # What is refunded was paid before; every other state here follows on the first.
@@ -88,7 +88,7 @@ def events(report, cloud):
     seen = collections.Counter()
 
     def all_there():
-        seen.update(json.loads(body)["event_id"] for body in cloud.take_all("Fulfilment"))
+        seen.update(json.loads(body)["event_id"] for body in cloud.take_all("fulfilment"))
         return wanted <= set(seen)
 
     try:
@@ -105,12 +105,12 @@ def events(report, cloud):
 def unreadable(report, cloud):
     """A record of the stream that nobody can read goes whole to the relay's dead letters and holds up nothing."""
     key = {"pk": {"S": "O#REHEARSAL"}, "sk": {"S": "O"}}
-    cloud.dynamodb.put_item(TableName=cloud.physical("Orders"), Item={**key, "format": {"N": "999"}})
-    until(RELAYED_WITHIN_S, "the record is a dead letter", lambda: cloud.depth("RelayDeadLetters") == 1)
-    letter, = cloud.take_all("RelayDeadLetters")
+    cloud.dynamodb.put_item(TableName=cloud.tables["orders"], Item={**key, "format": {"N": "999"}})
+    until(RELAYED_WITHIN_S, "the record is a dead letter", lambda: cloud.depth("relay-dead") == 1)
+    letter, = cloud.take_all("relay-dead")
     report.check("a stream record nobody can read is a dead letter, whole",
                  json.loads(letter)["dynamodb"]["Keys"]["pk"]["S"] == "O#REHEARSAL", letter)
-    cloud.dynamodb.delete_item(TableName=cloud.physical("Orders"), Key=key)
+    cloud.dynamodb.delete_item(TableName=cloud.tables["orders"], Key=key)
 
 
 def quiet(report, cloud):

@@ -59,32 +59,32 @@ class Cloud:
         self.lambdas, self.sqs, self.dynamodb = map(client, ("lambda", "sqs", "dynamodb"))
         self.gateway, self.events, self.logs = map(client, ("apigatewayv2", "events", "logs"))
         self.webhook_secret = secrets.token_bytes(32)
-        self.resources, self.outputs, self.parameters = {}, {}, {}
+        self.resources, self.parameters, self.queues, self.tables = {}, {}, {}, {}
 
     def prepare(self, redis):
-        """What has to be there before the stack: a bucket for its files, and the secrets. Answers their ARNs."""
+        """What has to be there before the stack: a bucket for its files, and the secrets. Answers their names."""
         self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
         values = {
             "token-keys": "1:" + base64.b64encode(secrets.token_bytes(32)).decode(),
             "webhook-secrets": base64.b64encode(self.webhook_secret).decode(),
             "redis-password": redis.password,
         }
-        return {
-            name: self.secretsmanager.create_secret(Name=f"holdfast/{name}", SecretString=value)["ARN"]
-            for name, value in values.items()
-        }
+        for name, value in values.items():
+            self.secretsmanager.create_secret(Name=f"rehearsal/{name}", SecretString=value)
+        return {name: f"rehearsal/{name}" for name in values}
 
-    def deploy(self, sam_venv, issuer, redis, arns):
-        """Seconds it took. Parameters that the template does not have are left out by SAM."""
+    def deploy(self, sam_venv, issuer, redis, names):
+        """Seconds it took."""
         parameters = {
             "JwtIssuer": issuer.url,
             "JwtAudience": AUDIENCE,
             "OperatorScope": OPERATOR_SCOPE,
-            "TokenKeysSecret": arns["token-keys"],
-            "WebhookSecretsSecret": arns["webhook-secrets"],
+            "TokenKeysSecret": names["token-keys"],
+            "WebhookSecretsSecret": names["webhook-secrets"],
+            "Redis": "existing",
             "RedisUrl": redis.url,
             "RedisCluster": "false",
-            "RedisPasswordSecret": arns["redis-password"],
+            "RedisPasswordSecret": names["redis-password"],
             "Architecture": architecture(),
         }
         took = sam(sam_venv, [
@@ -100,13 +100,22 @@ class Cloud:
         stack = self.cloudformation.describe_stacks(StackName=STACK)["Stacks"][0]
         if stack["StackStatus"] != "CREATE_COMPLETE":
             raise Failed(f"the stack is {stack['StackStatus']}: {stack.get('StackStatusReason', '')}")
-        self.outputs = {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
         self.parameters = {each["ParameterKey"]: each["ParameterValue"] for each in stack["Parameters"]}
         pages = self.cloudformation.get_paginator("list_stack_resources").paginate(StackName=STACK)
         self.resources = {
             each["LogicalResourceId"]: (each["ResourceType"], each["PhysicalResourceId"])
             for page in pages for each in page["StackResourceSummaries"]
         }
+        # Queues and tables are those that the functions were given.
+        relay, rollback = self.variables("Relay"), self.variables("RollBack")
+        self.tables = {"orders": relay["HOLDFAST_TABLE"], "audit": relay["HOLDFAST_AUDIT_TABLE"]}
+        self.queues = {
+            "fulfilment": relay["HOLDFAST_FULFILMENT_QUEUE_URL"],
+            "relay-dead": relay["HOLDFAST_DEAD_LETTER_QUEUE_URL"],
+            "roll-back": rollback["HOLDFAST_ROLL_BACK_QUEUE_URL"],
+        }
+        dead = json.loads(self.attributes("roll-back")["RedrivePolicy"])["deadLetterTargetArn"].rsplit(":", 1)[1]
+        self.queues["roll-back-dead"] = self.sqs.get_queue_url(QueueName=dead)["QueueUrl"]
 
     def physical(self, logical):
         """The name that the resource got, mostly what `Ref` gives."""
@@ -119,20 +128,16 @@ class Cloud:
         """The template after SAM's transform, as CloudFormation has it."""
         return self.cloudformation.get_template(StackName=STACK, TemplateStage="Processed")["TemplateBody"]
 
-    def queue(self, logical):
-        """The queue's URL."""
-        return self.physical(logical)
+    def attributes(self, queue):
+        return self.sqs.get_queue_attributes(QueueUrl=self.queues[queue], AttributeNames=["All"])["Attributes"]
 
-    def depth(self, logical):
+    def depth(self, queue):
         """Messages in the queue, those that are being worked on and delayed ones included."""
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible",
-                 "ApproximateNumberOfMessagesDelayed"]
-        found = self.sqs.get_queue_attributes(QueueUrl=self.queue(logical), AttributeNames=names)["Attributes"]
-        return sum(int(value) for value in found.values())
+        return sum(int(value) for name, value in self.attributes(queue).items() if name.startswith("ApproximateNumber"))
 
-    def take_all(self, logical):
+    def take_all(self, queue):
         """Reads the queue empty: the bodies."""
-        bodies, url = [], self.queue(logical)
+        bodies, url = [], self.queues[queue]
         while True:
             messages = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
             if not messages:
@@ -141,10 +146,10 @@ class Cloud:
                 bodies.append(message["Body"])
                 self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
 
-    def items(self, logical):
+    def items(self, table):
         """All items of a table, as plain values."""
         read = TypeDeserializer().deserialize
-        pages = self.dynamodb.get_paginator("scan").paginate(TableName=self.physical(logical), ConsistentRead=True)
+        pages = self.dynamodb.get_paginator("scan").paginate(TableName=self.tables[table], ConsistentRead=True)
         return [
             {name: read(value) for name, value in item.items()} for page in pages for item in page["Items"]
         ]
@@ -153,9 +158,21 @@ class Cloud:
         """The function's configuration as it is deployed."""
         return self.lambdas.get_function_configuration(FunctionName=self.physical(logical))
 
+    def variables(self, logical):
+        """What the function is given in its environment."""
+        return self.function(logical)["Environment"]["Variables"]
+
+    def alias(self, logical):
+        """The alias that the function is called by, or None where it is called by its name."""
+        arn = self.function(logical)["FunctionArn"]
+        for alias in self.of_type("AWS::Lambda::Alias").values():
+            if alias.startswith(f"{arn}:"):
+                return alias.rsplit(":", 1)[1]
+        return None
+
     def logged(self):
         """What the functions logged so far: the events of their log group that are JSON, oldest first."""
-        group, = (name for name in self.of_type("AWS::Logs::LogGroup").values() if name.endswith("/functions"))
+        group = self.function("PlaceOrder")["LoggingConfig"]["LogGroup"]
         events = []
         for page in self.logs.get_paginator("filter_log_events").paginate(logGroupName=group):
             for event in page["events"]:

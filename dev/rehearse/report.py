@@ -47,6 +47,8 @@ class Report:
         return bool(holds)
 
     def same(self, what, seen, wanted):
+        if isinstance(wanted, (str, int)) and not isinstance(wanted, bool):
+            what = f"{what} → {wanted}"
         return self.check(what, seen == wanted, f"{seen!r} instead of {wanted!r}")
 
     @staticmethod

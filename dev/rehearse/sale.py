@@ -16,8 +16,7 @@ def doors(report, api):
 
     def door(what, access, status, code=None, method="POST", where=path, body=None):
         answer = api.call(method, where, access, {} if body is None and method != "GET" else body)
-        report.same(f"{what} → {status}{' ' + code if code else ''}", (answer.status, answer.code), (status, code))
-        return answer
+        report.same(what, answer.said, f"{status} {code}" if code else f"{status}")
 
     door("no access token", None, 401)
     door("no JWT at all", "nonsense", 401)
@@ -32,6 +31,8 @@ def doors(report, api):
     reason = {"reason": "rehearsal"}
     door("the scope without the role", issuer.operator("mallory", "buyers"), 403, "forbidden", where=operators, body=reason)
     door("an auditor who wants to act", issuer.operator("anna", "auditor"), 403, "forbidden", where=operators, body=reason)
+    door("an auditor who wants to read", issuer.operator("anna", "auditor"), 404, "unknown_activity", "GET",
+         "/v1/admin/activities/nothing/reconciliation")
     door("an operator among other groups", issuer.operator("olga", "finance", "operator"), 404, "unknown_activity",
          where=operators, body=reason)
     door("a public route without a token", None, 404, "unknown_activity", "GET", "/v1/activities/nothing")
@@ -47,7 +48,7 @@ def opened(report, api, activity, stock, **changes):
     report.check(f"{activity} is preheated: {stock} units", done.body["complete"], done.body)
 
 
-def burst(report, api):
+def burst(report, api, redis):
     """Scarce stock and many buyers at once."""
     opened(report, api, "rush", SCARCE)
     report.same("rush cannot be created twice", api.put_activity("rush", SCARCE).said, "412 precondition_failed")
@@ -66,10 +67,12 @@ def burst(report, api):
     report.say(f"{BUYERS} buyers, {AT_ONCE} at a time, {took:.1f} s: "
                + ", ".join(f"{count} × {what}" for what, count in sorted(said.items())))
     winners = {buyer: pair for buyer, pair in answers.items() if pair[1].status in (200, 201)}
-    report.same(f"exactly {SCARCE} of {BUYERS} buyers got one", len(winners), SCARCE)
-    report.same("all others were told sold_out", said["409 sold_out"], BUYERS - SCARCE)
+    report.same(f"of {BUYERS} buyers got one", len(winners), SCARCE)
+    report.same("others were told sold_out", said["409 sold_out"], BUYERS - SCARCE)
     numbers = {answer.body["order_no"] for _, answer in winners.values()}
-    report.same("every order has a number of its own", len(numbers), len(winners))
+    report.same("order numbers", len(numbers), len(winners))
+    fields = [field for bucket in (0, 1) for field in redis.call("HKEYS", f"hf:{{rush:{bucket}}}:orders")]
+    report.check("and Redis has a record of each: the gate was in the way", numbers <= set(fields), fields)
     buyer, (submission, first) = next(iter(winners.items()))
     again = api.final(submission)
     report.same("a submission that is sent again is the same order, replayed",
