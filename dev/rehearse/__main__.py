@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import pathlib
+import re
 import signal
 import sys
 import tempfile
@@ -66,14 +67,14 @@ def rehearse(report, cloud, api, redis):
 
 
 def show_logs(cloud, aws):
-    """What helps to understand a failure: warnings and errors of the functions, and the end of ministack's log."""
+    """What helps to understand a failure: the last warnings and errors of the functions and of ministack."""
     with contextlib.suppress(Exception):
         print("\nThe functions' last warnings and errors:")
         for event in [each for each in cloud.logged() if each.get("level") in ("WARN", "ERROR")][-LOG_LINES_SHOWN:]:
             print(f"     {event}")
-    print("\nThe end of ministack's log:")
+    print("\nministack's last warnings and errors:")
     lines = pathlib.Path(aws.log).read_text(encoding="utf-8", errors="replace").splitlines()
-    for line in [each for each in lines if " 200 " not in each][-LOG_LINES_SHOWN:]:
+    for line in [each for each in lines if re.match(r"[-\d]+ [:\d]+ (WARNING|ERROR) ", each)][-LOG_LINES_SHOWN:]:
         print(f"     {line[:400]}")
 
 
@@ -108,4 +109,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ninterrupted; everything that was started here is ended")
+        sys.exit(130)

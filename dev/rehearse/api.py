@@ -116,6 +116,7 @@ class Api:
                 return answer
             if time.monotonic() > deadline:
                 raise Failed(f"the preheat of {activity} is not complete: {answer.body}")
+            time.sleep(0.5)
 
     def reconcile(self, activity):
         """On demand, until nothing is left to compare. Answers the report."""

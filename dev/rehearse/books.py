@@ -104,13 +104,12 @@ def events(report, cloud):
 
 def unreadable(report, cloud):
     """A record of the stream that nobody can read goes whole to the relay's dead letters and holds up nothing."""
-    key = {"pk": {"S": "O#REHEARSAL"}, "sk": {"S": "O"}}
-    cloud.dynamodb.put_item(TableName=cloud.tables["orders"], Item={**key, "format": {"N": "999"}})
+    item = {"pk": {"S": "O#REHEARSAL"}, "sk": {"S": "O"}, "format": {"N": "999"}}
+    cloud.dynamodb.put_item(TableName=cloud.tables["orders"], Item=item)
     until(RELAYED_WITHIN_S, "the record is a dead letter", lambda: cloud.depth("relay-dead") == 1)
     letter, = cloud.take_all("relay-dead")
     report.check("a stream record nobody can read is a dead letter, whole",
                  json.loads(letter)["dynamodb"]["Keys"]["pk"]["S"] == "O#REHEARSAL", letter)
-    cloud.dynamodb.delete_item(TableName=cloud.tables["orders"], Key=key)
 
 
 def quiet(report, cloud):
