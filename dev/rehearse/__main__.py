@@ -25,14 +25,16 @@ LOG_LINES_SHOWN = 40
 def arguments():
     parser = argparse.ArgumentParser(prog="make rehearse ARGS=…", description=__doc__)
     parser.add_argument("--sam-venv", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--no-build", action="store_true", help="deploy what .aws-sam has")
+    parser.add_argument("--quick", action="store_true", help="build without optimising much, in a folder apart")
+    parser.add_argument("--no-build", action="store_true", help="deploy what was built last, the same way")
     return parser.parse_args()
 
 
 def deployed(report, args, aws, cloud, token_issuer, redis):
     """The stack and its HTTP API. Answers how to call it."""
     names = cloud.prepare(redis)
-    report.ok(f"sam deploy took {cloud.deploy(args.sam_venv, token_issuer, redis, names):.0f} s: "
+    built = deploy.BUILT_QUICKLY if args.quick else deploy.BUILT
+    report.ok(f"sam deploy took {cloud.deploy(args.sam_venv, built, token_issuer, redis, names):.0f} s: "
               f"{len(cloud.resources)} resources, {deploy.architecture()}")
     api, made = routes.make(cloud)
     scoped = {key for key, scopes in made.items() if scopes}
@@ -40,7 +42,8 @@ def deployed(report, args, aws, cloud, token_issuer, redis):
     report.say("otherwise than on AWS: the routes are made here, from the expanded template")
     report.same(f"of {len(made)} routes those of operators need their scope, and no other",
                 scoped, {key for key in made if "/v1/admin/" in key})
-    report.same("only these are open to everybody", public, ["GET /v1/activities/{activity}", "POST /v1/payments/webhook"])
+    report.same("only these are open to everybody", public,
+                ["GET /v1/activities/{activity}", "POST /v1/payments/webhook"])
     return Api(aws, api, token_issuer, cloud.webhook_secret)
 
 
@@ -89,7 +92,7 @@ def main():
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     if not args.no_build:
-        report.step("Build", lambda: report.ok(f"sam build took {deploy.build(args.sam_venv):.0f} s"))
+        report.step("Build", lambda: report.ok(f"sam build took {deploy.build(args.sam_venv, args.quick):.0f} s"))
     if report.failures:
         return report.summary()
     ministack = pathlib.Path(sys.executable).parent / "ministack"

@@ -68,17 +68,19 @@ def begin(report, cloud, api):
 def lost_commit(report, cloud, api):
     """The only unit is admitted by Redis, and the transaction never reaches the database."""
     opened(report, api, "lost", 1, buckets=1)
-    submission = api.submission("laura", "lost")
+    submission, other = api.submission("laura", "lost"), api.submission("mike", "lost")
     with losing(cloud.aws, "TransactWriteItems") as (url, lost):
         with configured(cloud, "PlaceOrder", AWS_ENDPOINT_URL_DYNAMODB=url):
             answer = api.send(submission)
+            report.same("its buyer is told that it is not known yet", (answer.said, answer.body.get("status")),
+                        ("202", "CONFIRMING"))
+            order = {"activity": "lost", "order_no": answer.body["order_no"]}
+            # Both before the message is due, which is after ten seconds.
+            asked, held = api.about("GET", order, "laura"), api.final(other)
         report.check("PlaceOrder's transactions were lost on the way", lost)
-    report.same("its buyer is told that it is not known yet", (answer.said, answer.body.get("status")),
-                ("202", "CONFIRMING"))
-    order = {"activity": "lost", "order_no": answer.body["order_no"]}
     report.same("where to ask", answer.headers.get("location"), f"/v1/activities/lost/orders/{order['order_no']}")
-    report.same("asked there", api.about("GET", order, "laura").must(200)["status"], "CONFIRMING")
-    report.same("the unit is held meanwhile", api.final(api.submission("mike", "lost")).said, "409 sold_out")
+    report.same("asked there", asked.must(200)["status"], "CONFIRMING")
+    report.same("the unit is held meanwhile", held.said, "409 sold_out")
 
     def settled():
         view = api.about("GET", order, "laura")
