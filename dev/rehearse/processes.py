@@ -153,6 +153,8 @@ def ministack(program, folder, certificate):
         "MINISTACK_REGION": REGION,
         "TMPDIR": folder,
         "SSL_CERT_FILE": certificate,
+        # Signatures are checked, and a function may do what its role allows and nothing else.
+        "AUTH": "true",
         # No other listener, and no hand on containers that are somebody else's.
         "SFTP_ENABLED": "0",
         "IOT_MTLS_ENABLED": "0",
