@@ -2,6 +2,7 @@
 //!
 //! Tests start one each; the runner starts one and serves it.
 
+pub mod answers;
 pub mod contract;
 pub mod events;
 pub mod faulty;

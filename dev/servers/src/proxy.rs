@@ -3,7 +3,7 @@
 //! alike, and can look for bytes that name an operation.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -93,7 +93,7 @@ struct Shared {
     counters: Counters,
 }
 
-/// A proxy on a free port of 127.0.0.1, gone with its connections when it is dropped.
+/// A proxy on a free port, gone with its connections when it is dropped.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -108,12 +108,20 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Starts before the server at this address; connections are taken when it returns.
+    /// Starts on 127.0.0.1 before the server at this address; connections are taken when it returns.
     ///
     /// # Errors
     /// When no port is to be had.
     pub async fn start(upstream: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), upstream).await
+    }
+
+    /// The same on another address of this machine.
+    ///
+    /// # Errors
+    /// When it is not this machine's, or no port is to be had.
+    pub async fn start_at(address: IpAddr, upstream: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind((address, 0)).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             upstream: Mutex::new(upstream),

@@ -204,8 +204,11 @@ impl Redis {
     }
 }
 
-/// A port that nobody listens on at the moment.
-pub(crate) fn free_port() -> io::Result<u16> {
+/// A port of 127.0.0.1 that nobody listens on at the moment.
+///
+/// # Errors
+/// When none is found in many tries.
+pub fn free_port() -> io::Result<u16> {
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     (0..PORT_ATTEMPTS)
         .map(|_| fastrand::u16(PORTS))
