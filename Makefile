@@ -17,8 +17,18 @@ FUZZ_VENV := $(TOOLS)/schemathesis-4.32.5
 # boto3 and cryptography come with ministack; pinned, because the rehearsal uses them itself.
 REHEARSE_PACKAGES := 'ministack[full]==1.5.33' boto3==1.43.106 cryptography==50.0.2
 REHEARSE_VENV := $(TOOLS)/ministack-1.5.33
+# This machine's, as SAM names it.
+ARCHITECTURE := $(patsubst aarch64,arm64,$(shell uname -m))
 # cargo-lambda finds zig and SAM finds cargo-lambda on the path.
 SAM := PATH="$(SAM_VENV)/bin:$$PATH" SAM_CLI_TELEMETRY=0 sam
+
+# Runs the functions that were built for this machine with events/. The runner is built with the whole workspace: the
+# features are those of the tests, and so is what is built already.
+define run_events
+cargo build --locked --quiet --workspace --bin dev
+"$${CARGO_TARGET_DIR:-target}/debug/dev" invoke --how $(1) --tools $(SAM_VENV) \
+  $(if $(FUNCTION),--function $(FUNCTION)) $(if $(EVENT),--event $(EVENT)) $(ARGS)
+endef
 
 .PHONY: help
 help: ## What there is
@@ -102,9 +112,22 @@ validate: $(SAM_VENV)/ready ## template.yaml by SAM's own rules and cfn-lint's
 build: need-rust $(SAM_VENV)/ready ## The functions as Lambda runs them, into .aws-sam
 	$(SAM) build $(ARGS)
 
+.PHONY: build-here
+build-here: need-rust $(SAM_VENV)/ready
+	$(SAM) build --parameter-overrides Architecture=$(ARCHITECTURE)
+
 .PHONY: invoke
-invoke: $(SAM_VENV)/ready ## One built function with one event, in Docker: FUNCTION=PlaceOrder EVENT=events/place-order/ok.json
-	$(SAM) local invoke $(FUNCTION) --event $(EVENT) $(ARGS)
+ifdef HOLDFAST_NO_DOCKER
+invoke:
+	@echo "invoke: SKIPPED: HOLDFAST_NO_DOCKER is set. No function was run in a container; make invoke-rie runs them without"
+else
+invoke: need-docker build-here need-redis ## Every file of events/ by sam local invoke; one: FUNCTION=PlaceOrder EVENT=events/place-order/ok.json
+	$(call run_events,docker)
+endif
+
+.PHONY: invoke-rie
+invoke-rie: build-here need-redis ## The same without Docker, under SAM's emulator of Lambda's runtime interface
+	$(call run_events,rie)
 
 .PHONY: rehearse
 rehearse: need-rust need-redis $(SAM_VENV)/ready $(REHEARSE_VENV)/ready ## A deployment of template.yaml in a local AWS, end to end: docs/rehearse.md; --no-build in ARGS
@@ -127,6 +150,21 @@ need-rust:
 	if [ -z "$$version" ] || [ "$$(printf '%s\n' $(RUST_MIN) "$$version" | sort -V | head -n1)" != $(RUST_MIN) ]; then \
 	  echo "Rust $(RUST_MIN) or newer is needed ($${version:-none} found): https://rustup.rs, then: rustup update stable" >&2; \
 	  exit 1; \
+	fi
+
+# Only the programs are wanted: `dev invoke` starts an engine of its own when none runs, and ends it.
+.PHONY: need-docker
+need-docker:
+	@if ! docker version >/dev/null 2>&1 && ! command -v dockerd >/dev/null; then \
+	  if ! command -v apt-get >/dev/null; then \
+	    echo "Docker is needed: please install it (or HOLDFAST_NO_DOCKER=1 skips this, and make invoke-rie does without)" >&2; \
+	    exit 1; \
+	  fi; \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  echo "Docker is missing: installing it"; \
+	  get="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends"; \
+	  $$get docker.io >/dev/null 2>&1 || { $$sudo apt-get update -q && $$get docker.io; }; \
+	  command -v docker >/dev/null || $$get docker-cli; \
 	fi
 
 # Only the program is wanted: the runner and the tests start servers of their own on free ports.

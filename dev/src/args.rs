@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::invoke::How;
+
 /// The whole of Holdfast on this machine: no AWS account, no Docker.
 #[derive(Debug, Parser)]
 #[command(name = "dev", version)]
@@ -28,6 +30,8 @@ pub enum Command {
     Worker,
     /// Sends what the HTTP contract allows and what it forbids, and checks every answer against it.
     Fuzz(Fuzz),
+    /// Runs the built functions with every file of events/ and holds their answers against what is expected.
+    Invoke(Invoke),
     /// Reconciles many activities and orders, and measures it.
     Size(Size),
     /// One run of a reconciliation, for `size`.
@@ -241,6 +245,24 @@ pub struct Fuzz {
     /// Only this operation, by its `operationId`.
     #[arg(long)]
     pub only: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Invoke {
+    #[arg(long, value_enum)]
+    pub how: How,
+    /// The virtual environment of SAM.
+    #[arg(long)]
+    pub tools: PathBuf,
+    /// Where `sam build` put the functions.
+    #[arg(long, default_value = ".aws-sam/build")]
+    pub built: PathBuf,
+    /// One function, as the template names it, with one event; its answer is shown.
+    #[arg(long, requires = "event")]
+    pub function: Option<String>,
+    /// The file of the event.
+    #[arg(long, requires = "function")]
+    pub event: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -106,6 +106,21 @@ pub async fn fuzz(options: Fuzz) -> Result<bool, StartError> {
     held
 }
 
+/// Runs the built functions with the files of `events/`; answers whether all answers were as expected.
+///
+/// # Errors
+/// When something does not start, cannot be removed, or the run was interrupted.
+pub async fn invoke(options: crate::args::Invoke) -> Result<bool, StartError> {
+    let mut interrupted = Interrupted::listen()?;
+    let options = crate::invoke::Options {
+        how: options.how,
+        tools: options.tools,
+        built: options.built,
+        only: options.function.zip(options.event),
+    };
+    crate::invoke::run(&options, interrupted.wait()).await
+}
+
 /// Reconciles at size; answers whether exactly what was planted was found and repaired.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ pub mod faults;
 pub mod functions;
 pub mod fuzz;
 pub mod gateway;
+pub mod invoke;
 pub mod plan;
 pub mod pollers;
 pub mod report;

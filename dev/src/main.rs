@@ -19,6 +19,7 @@ async fn main() -> ExitCode {
         Command::Soak(soak) => Box::pin(commands::soak(soak)).await,
         Command::Worker => Box::pin(dev::faults::worker::run()).await.map(|()| true),
         Command::Fuzz(fuzz) => Box::pin(commands::fuzz(fuzz)).await,
+        Command::Invoke(invoke) => Box::pin(commands::invoke(invoke)).await,
         Command::Size(size) => Box::pin(commands::size(size)).await,
         Command::Cost(cost) => Box::pin(commands::cost(cost)).await.map(|()| true),
         Command::BenchStart(options) => Box::pin(commands::bench_start(options)).await.map(|()| true),
@@ -46,7 +47,12 @@ fn start_log(cli: &Cli) {
         // It counts what is logged.
         Command::Cost(_) => return,
         Command::Serve(_) => "info",
-        Command::Sale(_) | Command::Fuzz(_) | Command::Bench(_) | Command::BenchStart(_) | Command::Plan(_) => "error",
+        Command::Sale(_)
+        | Command::Fuzz(_)
+        | Command::Invoke(_)
+        | Command::Bench(_)
+        | Command::BenchStart(_)
+        | Command::Plan(_) => "error",
         // Repairs by the thousand are the purpose of the first two; in the others everything breaks on purpose.
         Command::Size(_) | Command::SizePass(_) | Command::Faults(_) | Command::Soak(_) | Command::Worker => "off",
     };

@@ -46,7 +46,7 @@ impl Case {
         let body: &[u8] = request.body().as_ref();
         let signature = match asked {
             "{{signed now}}" => ours.sign(body, now),
-            "{{signed nearly five minutes ago}}" => ours.sign(body, now.plus_ms(-290_000)),
+            "{{signed four minutes ago}}" => ours.sign(body, now.plus_ms(-240_000)),
             "{{signed six minutes ago}}" => ours.sign(body, now.plus_ms(-360_000)),
             "{{signed in six minutes}}" => ours.sign(body, now.plus_ms(360_000)),
             "{{signed other body}}" => ours.sign(b"{}", now),
