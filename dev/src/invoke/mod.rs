@@ -3,6 +3,7 @@
 
 pub mod built;
 pub mod engine;
+pub mod forks;
 pub mod program;
 pub mod rie;
 pub mod sam;
