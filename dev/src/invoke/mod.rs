@@ -65,7 +65,7 @@ pub struct Answer {
 }
 
 enum Runner {
-    Docker(sam::Sam),
+    Docker(Box<sam::Sam>),
     Rie(rie::Rie),
 }
 
@@ -95,7 +95,7 @@ struct Outcome {
 pub async fn run(options: &Options, interrupted: impl Future<Output = ()>) -> Result<bool, StartError> {
     let built = Built::read(&options.built)?;
     let runner = match options.how {
-        How::Docker => Runner::Docker(sam::Sam::ready(&options.tools, &built).await?),
+        How::Docker => Runner::Docker(Box::new(sam::Sam::ready(&options.tools, &built).await?)),
         How::Rie => Runner::Rie(rie::Rie::ready(&options.tools)?),
     };
     let work = async {
