@@ -96,8 +96,7 @@ impl Reader {
         Self { lookup: Box::new(lookup), fetched: HashMap::new(), errors: Vec::new() }
     }
 
-    /// The secrets that are given by reference: their names, and what each refers to. Whoever asks gives all of
-    /// them to [`Reader::resolve`].
+    /// The secrets that are given by reference, and what each refers to: for [`Reader::resolve`].
     pub fn references(&mut self) -> Vec<(&'static str, String)> {
         let mut references = Vec::new();
         for name in [TOKEN_KEYS, WEBHOOK_SECRETS, REDIS_PASSWORD] {
