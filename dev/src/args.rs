@@ -61,7 +61,7 @@ pub struct Plan {
     /// Lines of an order.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub lines: u32,
-    /// How long PlaceOrder works on one request, in milliseconds.
+    /// How long `PlaceOrder` works on one request, in milliseconds.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub order_ms: u32,
 }

@@ -45,7 +45,7 @@ pub struct Plan {
     pub buckets: u32,
     pub bucket_rate: u32,
     pub shards: u32,
-    /// Instances of PlaceOrder at a time.
+    /// Instances of `PlaceOrder` at a time.
     pub processes: u32,
     pub warm_write_units: u32,
     pub api_rate: u32,

@@ -1,6 +1,7 @@
 //! What an order may cost, as calls and write units: the budget of docs/keys.md, on the whole stack.
 
-#![allow(clippy::unwrap_used)] // a test
+// Counts are whole numbers, and a float holds them exactly.
+#![allow(clippy::float_cmp, clippy::unwrap_used)] // a test
 
 use std::time::Duration;
 

@@ -275,7 +275,7 @@ async fn metrics_tell_of_orders_roll_backs_the_stream_and_reconciliation() {
     let control = world.stack.backend.dynamodb.control();
     control.inject(Fault { operation: Some("TransactWriteItems"), kind: FaultKind::Conflict, times: Some(2) });
     assert_eq!(world.order("bob", &world.token("bob"), &trace_of('b')).await.0, 201);
-    assert_eq!(sum("TransactionConflicts"), 2.0);
+    assert_eq!((sum("TransactionConflicts"), sum("OrdersFailed")), (2.0, 0.0));
     world.order_unanswered("dora", &trace_of('d')).await;
     assert_eq!((sum("OrdersConfirming"), sum("RollBacksSent")), (1.0, 1.0));
     metrics.wait(|lines| (values(lines).get("RollBacks")? == &[1.0]).then_some(())).await;

@@ -1,6 +1,6 @@
 //! The built function as a process of its own, started, frozen and thawed as Lambda does it, on real servers.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // tests
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)] // tests
 
 use std::{
     io::Read as _,

@@ -27,7 +27,7 @@ async fn what_a_person_must_know_and_what_was_sold_is_counted() {
     let case = |name: &str| events::cases("relay").into_iter().find(|case| case.name == name).unwrap();
     for name in ["poison-among-good", "stock-untracked"] {
         let event = serde_json::from_value(case(name).event).unwrap();
-        telemetry::scoped(Some(Arc::clone(&meter)), None, handler.handle(event)).await;
+        Box::pin(telemetry::scoped(Some(Arc::clone(&meter)), None, handler.handle(event))).await;
     }
     let held = meter.take_due(SystemClock.now()).unwrap();
     let whole = &held.values[&Label::Whole];
@@ -38,7 +38,7 @@ async fn what_a_person_must_know_and_what_was_sold_is_counted() {
     let placed = telemetry::scoped(Some(Arc::clone(&meter)), None, async {
         handler.handle(serde_json::from_value(case("order-placed").event).unwrap()).await
     });
-    placed.await;
+    Box::pin(placed).await;
     let held = meter.take_due(SystemClock.now()).unwrap();
     let sold = held.values.iter().filter_map(|(label, values)| Some((label, values.get(&Metric::SoldUnits)?)));
     assert_eq!(sold.collect::<Vec<_>>(), [(&Label::Activity("demo".to_owned()), &Measured::Sum(1))]);

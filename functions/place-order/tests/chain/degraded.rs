@@ -8,7 +8,6 @@ use holdfast::{
     config::RedisConfig,
     lambda::Wiring,
     ports::{Clock as _, SystemClock},
-    telemetry::{self, Label, Meter, Metric, Value as Measured},
 };
 use serde_json::{Value, json};
 use servers::{Fault, FaultKind};
