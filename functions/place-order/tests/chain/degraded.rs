@@ -8,6 +8,7 @@ use holdfast::{
     config::RedisConfig,
     lambda::Wiring,
     ports::{Clock as _, SystemClock},
+    telemetry::{self, Label, Meter, Metric, Value as Measured},
 };
 use serde_json::{Value, json};
 use servers::{Fault, FaultKind};
@@ -209,8 +210,12 @@ async fn over_the_rate_an_order_is_limited_and_costs_no_call() {
     let counts = shop.backend.dynamodb.control().counts();
     assert_eq!(counts.keys().collect::<Vec<_>>(), ["GetItem"], "what is cached is read: {counts:?}");
     assert!(counts.values().sum::<u64>() <= 8, "{counts:?}");
-    // The same submission goes on where there is room.
-    assert_eq!(order_with(&shop.handler, "alice", &body).await.0, 201);
+    // The same submission goes on where there is room, and is counted.
+    let meter = Arc::new(Meter::default());
+    let order = order_with(&shop.handler, "alice", &body);
+    let placed = Box::pin(telemetry::scoped(Some(Arc::clone(&meter)), None, order)).await;
+    let held = meter.take_due(SystemClock.now()).unwrap();
+    assert_eq!((placed.0, &held.values[&Label::Whole][&Metric::PastRedis]), (201, &Measured::Sum(1)));
     assert_eq!(shop.available().await, 9);
 }
 
