@@ -66,6 +66,8 @@ def rehearse(report, cloud, api, redis):
     report.step("Audit trail", books.trail, report, cloud)
     report.step("Order events", books.events, report, cloud)
     report.step("Unreadable stream record", books.unreadable, report, cloud)
+    report.step("Metrics", books.metrics, report, cloud, api)
+    report.step("Traces", books.traced, report, cloud, api)
     report.step("Logs", books.quiet, report, cloud)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import http.client
 import json
+import threading
 import time
 
 from report import Failed
@@ -64,7 +65,8 @@ class Api:
         self.port, self.host = aws.port, f"{api}.execute-api.localhost:{aws.port}"
         self.issuer, self.webhook_secret = issuer, webhook_secret
         self.olga = issuer.operator("olga")
-        self.access = {}
+        # Orders that were told 201.
+        self.access, self.created, self.counting = {}, 0, threading.Lock()
 
     def call(self, method, path, access=None, body=None, headers=None):
         headers = {"Host": self.host, **(headers or {})}
@@ -145,7 +147,10 @@ class Api:
     def send(self, submission):
         """Once, whatever is answered."""
         path = f"/v1/activities/{submission.activity}/orders"
-        return self.call("POST", path, self.buyer(submission.buyer), submission.body)
+        answer = self.call("POST", path, self.buyer(submission.buyer), submission.body)
+        with self.counting:
+            self.created += answer.status == 201
+        return answer
 
     def final(self, submission):
         """The same request until the answer is final, as a client that wants to know does."""

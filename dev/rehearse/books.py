@@ -9,6 +9,7 @@ RELAYED_WITHIN_S = 60
 LIVE = {"PENDING_PAYMENT", "PAID", "SHIPPED"}
 # Kinds of findings that the protocol excludes: docs/protocol.md, "Reconcile".
 NEVER = {"returned_while_live", "gate_sum", "database_sum", "audit_gap"}
+NEVER_COUNTED = ("Oversold", "ReturnedWhileLive", "SumsCorrected", "AuditGaps", "UntrackedChanges", "BadData")
 # Errors that were provoked here, and one that a machine with too much to do makes by itself.
 PROVOKED, BUSY = {"message_fails_again", "poison_record"}, {"breaker_open"}
 
@@ -31,7 +32,7 @@ def stock_of(items):
 
 
 def orders_of(items):
-    return [item for item in items if item["sk"] == "O" and item["status"] != "ABORTED"]
+    return [item for item in items if item["sk"] == "O" and item.get("status", "ABORTED") != "ABORTED"]
 
 
 def sums(report, cloud):
@@ -110,6 +111,38 @@ def unreadable(report, cloud):
     letter, = cloud.take_all("relay-dead")
     report.check("a stream record nobody can read is a dead letter, whole",
                  json.loads(letter)["dynamodb"]["Keys"]["pk"]["S"] == "O#REHEARSAL", letter)
+
+
+def metrics(report, cloud, api):
+    """The embedded metrics among the lines of the log, added up over all functions."""
+    total = collections.Counter()
+    for line in cloud.logged():
+        for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
+            if directive["Namespace"] == "Holdfast" and ["Stack"] in directive["Dimensions"]:
+                for name in (metric["Name"] for metric in directive["Metrics"]):
+                    values = line[name] if isinstance(line[name], list) else [line[name]]
+                    total[name] += sum(values)
+    report.same("orders that were told 201 are counted", total["OrdersCreated"], api.created)
+    units = sum(line["quantity"] for order in orders_of(cloud.items("orders")) for line in order["lines"])
+    report.check(f"so are the units that were sold, at least once: {units}", total["SoldUnits"] >= units, dict(total))
+    for name in ("RollBacks", "RollBacksSent", "RollBacksFailed", "DeadRecords", "ReturnedUnits", "Differences"):
+        report.check(f"{name} is told", name in total, dict(total))
+    bad = {name: total[name] for name in NEVER_COUNTED if total[name]}
+    report.check("what must not happen is not counted", not bad, bad)
+
+
+def traced(report, cloud, api):
+    """The trace of a request is in the lines of whoever works on what it began."""
+    def traces(message):
+        return {event["trace_id"] for event in lines if event.get("message") == message and event.get("trace_id")}
+
+    lines = cloud.logged()
+    for first, then, by, least in (
+        ("commit_unknown", "roll_back", "RollBack", 1), ("place_order", "order_event", "Relay", api.created),
+    ):
+        both = traces(first) & traces(then)
+        seen = traces(first), traces(then)
+        report.check(f"{len(both)} traces go from PlaceOrder to {by}", len(both) >= least, seen)
 
 
 def quiet(report, cloud):
