@@ -19,24 +19,24 @@ const MINUTE_JOB_TIME: Duration = Duration::from_secs(50);
 /// All functions on these clients. Their metrics are told to nobody.
 #[must_use]
 pub fn functions(wiring: &Wiring, keys: &Arc<TokenKeys>) -> Functions {
-    telling(wiring, keys, &Telemetry::default())
+    telling(wiring, keys, &Telemetry::default)
 }
 
-/// All functions, and what they tell of themselves.
+/// All functions, each as a process of its own tells of itself.
 #[must_use]
-pub fn telling(wiring: &Wiring, keys: &Arc<TokenKeys>, telemetry: &Telemetry) -> Functions {
+pub fn telling(wiring: &Wiring, keys: &Arc<TokenKeys>, process: &dyn Fn() -> Telemetry) -> Functions {
     Functions {
-        issue_token: http(telemetry, issue_token::handler(wiring.clone(), Arc::clone(keys))),
-        place_order: http(telemetry, place_order::handler(wiring.clone(), Arc::clone(keys))),
-        query: http(telemetry, query::handler(wiring.clone())),
-        console: http(telemetry, console::handler(wiring.clone())),
-        cancel_order: http(telemetry, cancel_order::handler(wiring.clone(), Arc::clone(keys))),
-        payment: http(telemetry, payment::handler(wiring.clone(), Arc::new(webhook_secrets()))),
-        roll_back: roll_back(telemetry, wiring.clone()),
-        relay: relay(telemetry, wiring.clone()),
-        reconcile: reconcile(telemetry, wiring.clone()),
-        expire_orders: expire_orders(telemetry, wiring.clone()),
-        rebalance_stock: rebalance_stock(telemetry, wiring.clone()),
+        issue_token: http(&process(), issue_token::handler(wiring.clone(), Arc::clone(keys))),
+        place_order: http(&process(), place_order::handler(wiring.clone(), Arc::clone(keys))),
+        query: http(&process(), query::handler(wiring.clone())),
+        console: http(&process(), console::handler(wiring.clone())),
+        cancel_order: http(&process(), cancel_order::handler(wiring.clone(), Arc::clone(keys))),
+        payment: http(&process(), payment::handler(wiring.clone(), Arc::new(webhook_secrets()))),
+        roll_back: roll_back(&process(), wiring.clone()),
+        relay: relay(&process(), wiring.clone()),
+        reconcile: reconcile(&process(), wiring.clone()),
+        expire_orders: expire_orders(&process(), wiring.clone()),
+        rebalance_stock: rebalance_stock(&process(), wiring.clone()),
     }
 }
 

@@ -85,8 +85,11 @@ impl World {
         let metrics = Lines::default();
         let config = MetricsConfig { namespace: "Holdfast".to_owned(), stack: "shop".to_owned() };
         let output = metrics.clone();
-        let telemetry = Telemetry::telling(config, move |line| writeln!(output.clone(), "{line}").unwrap());
-        let functions = wire::telling(&backend.wiring, &backend.keys, &telemetry);
+        let process = move || {
+            let output = output.clone();
+            Telemetry::telling(config.clone(), move |line| writeln!(output.clone(), "{line}").unwrap())
+        };
+        let functions = wire::telling(&backend.wiring, &backend.keys, &process);
         let stores = Stores::new(&backend).unwrap();
         let settings =
             Assembly { port: 0, secret: vec![7; 32], reconcile_every: Duration::from_hours(1), fulfil: false };
