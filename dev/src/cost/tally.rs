@@ -67,18 +67,22 @@ impl Tally {
     /// The same for one of so many.
     #[must_use]
     pub fn of_one(self, among: u32) -> Self {
-        let n = f64::from(among);
+        self.with(Self::default(), |all, _| all / f64::from(among))
+    }
+
+    /// Each number of both, made one.
+    fn with(self, other: Self, one: impl Fn(f64, f64) -> f64) -> Self {
         Self {
-            http_calls: self.http_calls / n,
-            script_calls: self.script_calls / n,
-            read_calls: self.read_calls / n,
-            write_calls: self.write_calls / n,
-            read_units: self.read_units / n,
-            write_units: self.write_units / n,
-            messages_sent: self.messages_sent / n,
-            stream_records: self.stream_records / n,
-            log_bytes: self.log_bytes / n,
-            seconds: self.seconds / n,
+            http_calls: one(self.http_calls, other.http_calls),
+            script_calls: one(self.script_calls, other.script_calls),
+            read_calls: one(self.read_calls, other.read_calls),
+            write_calls: one(self.write_calls, other.write_calls),
+            read_units: one(self.read_units, other.read_units),
+            write_units: one(self.write_units, other.write_units),
+            messages_sent: one(self.messages_sent, other.messages_sent),
+            stream_records: one(self.stream_records, other.stream_records),
+            log_bytes: one(self.log_bytes, other.log_bytes),
+            seconds: one(self.seconds, other.seconds),
         }
     }
 
@@ -112,8 +116,7 @@ impl Add for Tally {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        let minus = Self::default() - other;
-        self - minus
+        self.with(other, f64::add)
     }
 }
 
@@ -121,18 +124,7 @@ impl Sub for Tally {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
-        Self {
-            http_calls: self.http_calls - other.http_calls,
-            script_calls: self.script_calls - other.script_calls,
-            read_calls: self.read_calls - other.read_calls,
-            write_calls: self.write_calls - other.write_calls,
-            read_units: self.read_units - other.read_units,
-            write_units: self.write_units - other.write_units,
-            messages_sent: self.messages_sent - other.messages_sent,
-            stream_records: self.stream_records - other.stream_records,
-            log_bytes: self.log_bytes - other.log_bytes,
-            seconds: self.seconds - other.seconds,
-        }
+        self.with(other, f64::sub)
     }
 }
 

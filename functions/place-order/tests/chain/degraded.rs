@@ -57,8 +57,13 @@ async fn redis_killed_under_load_sells_every_unit_once() {
     let buyers: Vec<_> = (0..80).map(|n| format!("buyer-{n}")).map(|buyer| (shop.token(&buyer), buyer)).collect();
     let (first, rest) = buyers.split_at(40);
     let mut redis = shop.backend.redis.take().unwrap();
+    let control = shop.backend.dynamodb.control().clone();
     let kill = async {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while control.count("TransactWriteItems") < 5 {
+            assert!(Instant::now() < deadline, "orders are not under way");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         redis.stop_hard();
     };
     let (mut answers, ()) =
