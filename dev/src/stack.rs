@@ -87,12 +87,7 @@ impl Stack {
     /// # Errors
     /// When a port is taken, `redis-server` is missing, or a server does not answer.
     pub async fn start(options: StackOptions) -> Result<Self, StartError> {
-        let redis = options.redis_url.map(|url| RedisConfig {
-            urls: vec![url],
-            cluster: false,
-            password: None,
-            deadline_ms: options.redis_deadline_ms,
-        });
+        let redis = options.redis_url.map(|url| RedisConfig::new(vec![url], false, options.redis_deadline_ms));
         let backend = Backend::start(Options {
             latency: options.latency,
             redis,

@@ -44,8 +44,19 @@ pub struct RedisConfig {
     pub urls: Vec<String>,
     pub cluster: bool,
     pub password: Option<SecretString>,
+    /// With TLS: whether the certificate may be of whomever the system trusts, and not of Mozilla's roots only,
+    /// which come with the program.
+    pub trusts_system: bool,
     /// How long a call may wait for its reply, in milliseconds.
     pub deadline_ms: u64,
+}
+
+impl RedisConfig {
+    /// Without a password.
+    #[must_use]
+    pub const fn new(urls: Vec<String>, cluster: bool, deadline_ms: u64) -> Self {
+        Self { urls, cluster, password: None, trusts_system: false, deadline_ms }
+    }
 }
 
 /// Deadline of a call to Redis when none is set, in milliseconds.
@@ -147,7 +158,10 @@ impl Reader {
     }
 
     fn fail(&mut self, name: &str, rule: &str) {
-        self.errors.push(format!("{name} {rule}"));
+        let error = format!("{name} {rule}");
+        if !self.errors.contains(&error) {
+            self.errors.push(error);
+        }
     }
 
     fn required(&mut self, name: &str) -> String {
@@ -176,11 +190,12 @@ impl Reader {
             self.fail("HOLDFAST_REDIS_URL", "must be one URL unless HOLDFAST_REDIS_CLUSTER is true");
         }
         let password = self.secret(REDIS_PASSWORD).map(SecretString::from);
-        Some(RedisConfig { urls, cluster, password, deadline_ms: self.redis_deadline_ms() })
+        let trusts_system = self.trusts_system();
+        Some(RedisConfig { password, trusts_system, ..RedisConfig::new(urls, cluster, self.redis_deadline_ms()) })
     }
 
-    /// `HOLDFAST_TRUST_SYSTEM` (`true` or `false`, the default): whether the services of AWS may have certificates
-    /// of whomever the system trusts, and not of Amazon Trust Services only.
+    /// `HOLDFAST_TRUST_SYSTEM` (`true` or `false`, the default): whether the services of AWS and Redis may have
+    /// certificates of whomever the system trusts, and not of Amazon Trust Services and of Mozilla's roots only.
     pub fn trusts_system(&mut self) -> bool {
         self.switch("HOLDFAST_TRUST_SYSTEM")
     }

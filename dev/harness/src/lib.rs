@@ -90,12 +90,9 @@ impl Backend {
         let dynamodb = Dynamodb::start(DynamodbOptions { latency: Duration::ZERO, conflicts: true }).await?;
         let sqs = Sqs::start().await?;
         let redis = if options.redis.is_none() { Some(Redis::start(RedisOptions::default()).await?) } else { None };
-        let started = redis.as_ref().map(|redis| RedisConfig {
-            urls: vec![redis.url().to_owned()],
-            cluster: false,
-            password: None,
-            deadline_ms: options.redis_deadline_ms,
-        });
+        let started = redis
+            .as_ref()
+            .map(|redis| RedisConfig::new(vec![redis.url().to_owned()], false, options.redis_deadline_ms));
         let redis_config = options.redis.or(started).ok_or("no Redis")?;
         let sdk = Clients::new(dynamodb.endpoint(), sqs.endpoint()).await;
         let database = Database::new(sdk.dynamodb.clone(), sdk.tables.clone());

@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, cmd};
 
 use crate::redis::{Redis, Settings, free_port};
+use crate::tls::Certificate;
 use crate::wait;
 
 /// The hash slots of the primaries, as Redis divides them itself.
@@ -32,9 +33,17 @@ impl RedisCluster {
     /// # Errors
     /// As [`Redis::start`], when a node refuses a command, or when they do not agree in 30 s.
     pub async fn start() -> io::Result<Self> {
+        Self::start_with(None).await
+    }
+
+    /// The same, whose nodes speak TLS, too, with this certificate: see [`Self::tls_urls`].
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_with(certificate: Option<&Certificate>) -> io::Result<Self> {
         let mut nodes = Vec::new();
         for _ in 0..SLOTS.len() * 2 {
-            nodes.push(Redis::start_with(settings).await?);
+            nodes.push(Redis::start_with(|| settings(certificate)).await?);
         }
         let cluster = Self { nodes };
         cluster.form().await?;
@@ -45,6 +54,12 @@ impl RedisCluster {
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.url().to_owned()).collect()
+    }
+
+    /// The same for TLS; nothing without a certificate.
+    #[must_use]
+    pub fn tls_urls(&self) -> Vec<String> {
+        self.nodes.iter().filter_map(Redis::tls_url).collect()
     }
 
     /// Kills the `index`th of the three first primaries with SIGKILL. Its replica takes over:
@@ -175,8 +190,8 @@ impl RedisCluster {
     }
 }
 
-fn settings() -> io::Result<Settings> {
-    let arguments = [
+fn settings(certificate: Option<&Certificate>) -> io::Result<Settings> {
+    let mut arguments = vec![
         ("--appendonly", "no"),
         ("--cluster-node-timeout", NODE_TIMEOUT_MS),
         // A replica takes over however old its data is: here only availability is asked for.
@@ -184,10 +199,12 @@ fn settings() -> io::Result<Settings> {
         // Five seconds by default, in which a replica has nothing to take over with.
         ("--repl-diskless-sync-delay", "0"),
     ];
-    Ok(Settings {
-        arguments: arguments.iter().flat_map(|(name, value)| [(*name).to_owned(), (*value).to_owned()]).collect(),
-        bus_port: Some(free_port()?),
-    })
+    if certificate.is_some() {
+        // Or nodes would tell clients of TLS the plain ports of the others.
+        arguments.extend([("--tls-cluster", "yes"), ("--tls-replication", "yes")]);
+    }
+    let arguments = arguments.iter().flat_map(|(name, value)| [(*name).to_owned(), (*value).to_owned()]).collect();
+    Settings { arguments, bus_port: Some(free_port()?), tls_port: None }.speaking_tls(certificate)
 }
 
 async fn finds_complete(node: &Redis, running: &[u16]) -> bool {

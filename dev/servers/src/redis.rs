@@ -5,11 +5,13 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::process::Process;
+use crate::tls::Certificate;
 use crate::wait;
 
 /// Where ports are looked for: below those that Linux gives to outgoing connections, so that a
@@ -35,6 +37,8 @@ pub struct RedisOptions {
     pub appendonly: bool,
     /// How long each command takes when the append-only file is loaded, in microseconds.
     pub load_delay_us: u32,
+    /// Speaks TLS, too, with this certificate: see [`Redis::tls_url`].
+    pub certificate: Option<Arc<Certificate>>,
 }
 
 /// A `redis-server` on a free port of 127.0.0.1 with a temporary directory, killed on drop.
@@ -54,6 +58,18 @@ pub(crate) struct Settings {
     pub arguments: Vec<String>,
     /// For a member of a cluster: the port of the cluster bus.
     pub bus_port: Option<u16>,
+    pub tls_port: Option<u16>,
+}
+
+impl Settings {
+    pub(crate) fn speaking_tls(mut self, certificate: Option<&Certificate>) -> io::Result<Self> {
+        if let Some(certificate) = certificate {
+            let port = free_port()?;
+            self.arguments.extend(certificate.redis_arguments(port));
+            self.tls_port = Some(port);
+        }
+        Ok(self)
+    }
 }
 
 impl Redis {
@@ -71,8 +87,11 @@ impl Redis {
         if options.load_delay_us > 0 {
             arguments.extend(["--key-load-delay".to_owned(), options.load_delay_us.to_string()]);
         }
-        let plain = || Ok(Settings { arguments: arguments.clone(), bus_port: None });
-        Self::start_with(plain).await
+        let settings = || {
+            let settings = Settings { arguments: arguments.clone(), ..Settings::default() };
+            settings.speaking_tls(options.certificate.as_deref())
+        };
+        Self::start_with(settings).await
     }
 
     /// Starts a server with new settings at each attempt, because they may have a port in them.
@@ -101,6 +120,12 @@ impl Redis {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// `rediss://localhost:port`; nothing without a certificate.
+    #[must_use]
+    pub fn tls_url(&self) -> Option<String> {
+        self.settings.tls_port.map(|port| format!("rediss://localhost:{port}"))
     }
 
     /// The port, which stays the same over a [`Self::restart`].

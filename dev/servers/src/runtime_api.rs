@@ -21,6 +21,16 @@ use tokio::task::JoinHandle;
 
 /// How long an invocation may take, as the function is told.
 const DEADLINE: Duration = Duration::from_secs(30);
+const ENVIRONMENT: [(&str, &str); 8] = [
+    ("AWS_LAMBDA_FUNCTION_NAME", "local"),
+    ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+    ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512"),
+    ("AWS_LAMBDA_LOG_GROUP_NAME", "local"),
+    ("AWS_LAMBDA_LOG_STREAM_NAME", "local"),
+    ("AWS_REGION", "eu-west-1"),
+    ("AWS_ACCESS_KEY_ID", "local"),
+    ("AWS_SECRET_ACCESS_KEY", "local"),
+];
 const PREFIX: &str = "/2018-06-01/runtime/invocation/";
 
 /// A runtime API on a free port of 127.0.0.1 for one process, gone on drop.
@@ -66,10 +76,12 @@ impl RuntimeApi {
         Ok(Self { address, shared, events, server })
     }
 
-    /// For `AWS_LAMBDA_RUNTIME_API`.
+    /// What Lambda itself puts into the environment of a process.
     #[must_use]
-    pub fn address(&self) -> String {
-        self.address.to_string()
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![("AWS_LAMBDA_RUNTIME_API", self.address.to_string())];
+        variables.extend(ENVIRONMENT.map(|(name, value)| (name, value.to_owned())));
+        variables
     }
 
     /// When the process asked for its first event: waits for it.

@@ -92,12 +92,7 @@ pub async fn measure(options: &Options) -> Result<Section, StartError> {
 impl Bench {
     async fn start(calls: u32) -> Result<Self, StartError> {
         let server = Redis::start(RedisOptions::default()).await?;
-        let config = RedisConfig {
-            urls: vec![server.url().to_owned()],
-            cluster: false,
-            password: None,
-            deadline_ms: DEADLINE_MS,
-        };
+        let config = RedisConfig::new(vec![server.url().to_owned()], false, DEADLINE_MS);
         let mut plain = redis::Client::open(server.url())?.get_multiplexed_async_connection().await?;
         let hash = prepare(&mut plain).await?;
         Ok(Self { gate: Gate::new(Some(config)), plain, calls, hash, _server: server })

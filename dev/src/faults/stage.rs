@@ -303,7 +303,7 @@ async fn start_redis(setup: &Setup) -> Result<(RedisServers, RedisConfig), Start
             (RedisServers::Cluster(cluster), urls, true)
         }
     };
-    let config = RedisConfig { urls, cluster, password: None, deadline_ms: setup.redis_deadline_ms };
+    let config = RedisConfig::new(urls, cluster, setup.redis_deadline_ms);
     Ok((servers, config))
 }
 
@@ -321,12 +321,7 @@ fn address_of(config: &RedisConfig) -> Result<SocketAddr, StartError> {
 }
 
 fn through(proxy: &Proxy, setup: &Setup) -> RedisConfig {
-    RedisConfig {
-        urls: vec![format!("redis://{}", proxy.address())],
-        cluster: false,
-        password: None,
-        deadline_ms: setup.redis_deadline_ms,
-    }
+    RedisConfig::new(vec![format!("redis://{}", proxy.address())], false, setup.redis_deadline_ms)
 }
 
 /// Another process of the same deployment: its own connections and caches.

@@ -157,12 +157,7 @@ pub async fn run() -> Result<(), StartError> {
 
 async fn connect(orders: &Orders) -> Wiring {
     let clients = Clients::new(&orders.dynamodb, &orders.sqs).await;
-    let redis = RedisConfig {
-        urls: vec![orders.redis_url.clone()],
-        cluster: false,
-        password: None,
-        deadline_ms: orders.redis_deadline_ms,
-    };
+    let redis = RedisConfig::new(vec![orders.redis_url.clone()], false, orders.redis_deadline_ms);
     let queues = QueueConfig {
         roll_back_url: Some(orders.roll_back_url.clone()),
         fulfilment_url: Some(orders.fulfilment_url.clone()),

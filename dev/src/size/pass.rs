@@ -45,7 +45,7 @@ impl Clock for Ahead {
 pub async fn run_pass(options: SizePass) -> Result<Done, StartError> {
     let sdk = Clients::new(&options.dynamodb, &options.dynamodb).await;
     let store = Database::new(sdk.dynamodb.clone(), sdk.tables.clone());
-    let redis = RedisConfig { urls: vec![options.redis], cluster: false, password: None, deadline_ms: 1_000 };
+    let redis = RedisConfig::new(vec![options.redis], false, 1_000);
     let run = Reconcile { store, gate: Gate::new(Some(redis)), clock: Ahead(options.ahead_ms) };
     let began = Instant::now();
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_millis(options.time_ms);

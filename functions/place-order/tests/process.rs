@@ -5,11 +5,13 @@
 use std::{
     io::Read as _,
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
 use harness::{Backend, Options, events, sample};
 use holdfast::{
+    config::RedisConfig,
     domain::{
         ids::{ActivityId, BuyerId},
         token::{Page, TOKEN_LIFE_MS, Token, TokenId},
@@ -17,7 +19,7 @@ use holdfast::{
     ports::{Clock as _, SystemClock},
 };
 use serde_json::{Value, json};
-use servers::{Proxy, RuntimeApi, trace_id};
+use servers::{Certificate, Flow, Proxy, Redis, RedisCluster, RedisOptions, RuntimeApi, Weather, trace_id};
 use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -37,27 +39,24 @@ impl Drop for Function {
 
 impl Function {
     /// Reaches the database through one proxy and Redis through another.
-    async fn start(backend: &Backend, database: &Proxy, redis: &Proxy, more: &[(&str, &str)]) -> Self {
+    async fn between(backend: &Backend, database: &Proxy, redis: &Proxy, more: &[(&str, &str)]) -> Self {
+        let (database, redis) = (format!("http://{}", database.address()), format!("redis://{}", redis.address()));
+        let reached = [("AWS_ENDPOINT_URL_DYNAMODB", database.as_str()), ("HOLDFAST_REDIS_URL", &redis)];
+        Self::start(backend, &[&reached, more].concat()).await
+    }
+
+    async fn start(backend: &Backend, more: &[(&str, &str)]) -> Self {
         let api = RuntimeApi::start().await.unwrap();
         let queue = backend.queues.roll_back_url.clone().unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_place-order"))
             .env_clear()
+            .envs(api.environment())
             .envs([
-                ("AWS_LAMBDA_RUNTIME_API", api.address().as_str()),
-                ("AWS_LAMBDA_FUNCTION_NAME", "place-order"),
-                ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
-                ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512"),
-                ("AWS_LAMBDA_LOG_GROUP_NAME", "local"),
-                ("AWS_LAMBDA_LOG_STREAM_NAME", "local"),
-                ("AWS_REGION", "eu-west-1"),
-                ("AWS_ACCESS_KEY_ID", "local"),
-                ("AWS_SECRET_ACCESS_KEY", "local"),
-                ("AWS_ENDPOINT_URL_DYNAMODB", &format!("http://{}", database.address())),
+                ("AWS_ENDPOINT_URL_DYNAMODB", backend.dynamodb.endpoint()),
                 ("AWS_ENDPOINT_URL_SQS", backend.sqs.endpoint()),
                 ("HOLDFAST_TABLE", &backend.sdk.tables.table),
                 ("HOLDFAST_AUDIT_TABLE", &backend.sdk.tables.audit_table),
                 ("HOLDFAST_ROLL_BACK_QUEUE_URL", &queue),
-                ("HOLDFAST_REDIS_URL", &format!("redis://{}", redis.address())),
                 ("HOLDFAST_REDIS_DEADLINE_MS", "1000"),
                 // The harness's own.
                 ("HOLDFAST_TOKEN_KEYS", "1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="),
@@ -130,24 +129,52 @@ async fn cut(proxy: &Proxy) {
     timeout(LIMIT, closed).await.expect("a connection is cut");
 }
 
+/// How long it is frozen in the last round: past every deadline that a call may have, so that all timers are due when
+/// it goes on.
+const FROZEN: Duration = Duration::from_secs(30);
+
 /// Lambda freezes a process between two events for minutes, in which the other sides close its connections and it
 /// cannot notice. The next order must not be the one that finds out.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_order_after_a_thaw_succeeds_though_every_connection_was_closed_meanwhile() {
     let (backend, database, redis) = backend().await;
-    let function = Function::start(&backend, &database, &redis, &[("HOLDFAST_LOG", "warn")]).await;
+    let function = Function::between(&backend, &database, &redis, &[("HOLDFAST_LOG", "warn")]).await;
     let (status, body) = function.order(&backend, "alice").await;
     assert_eq!(status, 201, "{body}");
-    for round in ["bob", "carol"] {
+    for (buyer, frozen) in [("bob", Duration::ZERO), ("carol", FROZEN)] {
         function.signal("STOP");
         let opened = (database.counts().connections, redis.counts().connections);
         cut(&database).await;
         cut(&redis).await;
+        tokio::time::sleep(frozen).await;
         function.signal("CONT");
-        let (status, body) = function.order(&backend, round).await;
+        let (status, body) = function.order(&backend, buyer).await;
         assert_eq!((status, &body["status"]), (201, &json!("PENDING_PAYMENT")), "{body}");
         let now = (database.counts().connections, redis.counts().connections);
         assert!(now.0 > opened.0 && now.1 > opened.1, "new connections: {opened:?}, then {now:?}");
+    }
+}
+
+/// The same where nothing says that a connection is gone, because the end of it came by while the process could not
+/// listen: what is sent on it is never answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_order_after_a_thaw_succeeds_though_its_connections_are_silent() {
+    let (backend, database, redis) = backend().await;
+    let function = Function::between(&backend, &database, &redis, &[("HOLDFAST_LOG", "warn")]).await;
+    assert_eq!(function.order(&backend, "alice").await.0, 201);
+    for silent in [&database, &redis] {
+        let lost = silent.counts().requests_lost;
+        silent.set(Weather { requests: Flow::Swallow, ..Weather::default() });
+        let heard = async {
+            while silent.counts().requests_lost == lost {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            silent.set(Weather::default());
+        };
+        let buyer = if silent.address() == redis.address() { "carol" } else { "bob" };
+        let (order, heard) = tokio::join!(function.order(&backend, buyer), timeout(LIMIT, heard));
+        heard.expect("a request is lost");
+        assert_eq!((order.0, &order.1["status"]), (201, &json!("PENDING_PAYMENT")), "{}", order.1);
     }
 }
 
@@ -155,7 +182,7 @@ async fn the_first_order_after_a_thaw_succeeds_though_every_connection_was_close
 async fn it_writes_logs_with_their_trace_and_metrics_between_them() {
     let (backend, database, redis) = backend().await;
     let metrics = [("HOLDFAST_METRICS_NAMESPACE", "Holdfast"), ("HOLDFAST_STACK", "shop")];
-    let function = Function::start(&backend, &database, &redis, &metrics).await;
+    let function = Function::between(&backend, &database, &redis, &metrics).await;
     assert_eq!(function.submit("alice", "no token").await.0, 403);
     assert_eq!(function.order(&backend, "alice").await.0, 201);
     assert_eq!(function.order(&backend, "alice").await.0, 200);
@@ -173,4 +200,58 @@ async fn it_writes_logs_with_their_trace_and_metrics_between_them() {
     assert_eq!(orders, [(&json!("shop"), &json!("demo"), &json!(2)), (&json!("shop"), &json!("demo"), &json!(1))]);
     assert_eq!((&metrics[0]["OrdersRefused"], &metrics[0]["OrdersCreated"]), (&json!(1), &json!(1)));
     assert_eq!(metrics[1]["OrdersReplayed"], 1);
+}
+
+/// One Redis or a cluster that speaks TLS, and what a function needs to find it.
+struct Secured {
+    certificate: Arc<Certificate>,
+    plain: RedisConfig,
+    urls: String,
+    _servers: (Option<Redis>, Option<RedisCluster>),
+}
+
+impl Secured {
+    async fn start(cluster: bool) -> Self {
+        let certificate = Arc::new(Certificate::new().unwrap());
+        if cluster {
+            let cluster = RedisCluster::start_with(Some(&certificate)).await.unwrap();
+            let plain = RedisConfig::new(cluster.urls(), true, 1_000);
+            Self { certificate, plain, urls: cluster.tls_urls().join(","), _servers: (None, Some(cluster)) }
+        } else {
+            let options = RedisOptions { certificate: Some(Arc::clone(&certificate)), ..RedisOptions::default() };
+            let redis = Redis::start(options).await.unwrap();
+            let plain = RedisConfig::new(vec![redis.url().to_owned()], false, 1_000);
+            Self { certificate, plain, urls: redis.tls_url().unwrap(), _servers: (Some(redis), None) }
+        }
+    }
+
+    /// A function that reaches it by TLS alone, and what it logged when it had been asked for an order.
+    async fn order(&self, backend: &Backend, more: &[(&str, &str)]) -> (u64, String) {
+        let cluster = self.plain.cluster.to_string();
+        let reached = [("HOLDFAST_REDIS_URL", self.urls.as_str()), ("HOLDFAST_REDIS_CLUSTER", &cluster)];
+        let function = Function::start(backend, &[&reached, more].concat()).await;
+        let (status, _) = function.order(backend, "alice").await;
+        (status, function.output().iter().map(Value::to_string).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_is_reached_by_tls_if_its_certificate_is_trusted_and_not_otherwise() {
+    for cluster in [false, true] {
+        let secured = Secured::start(cluster).await;
+        let options = Options { redis: Some(secured.plain.clone()), ..Options::default() };
+        let backend = Backend::start(options).await.unwrap();
+        events::open(&backend.wiring, "demo", &sample::activity("phone", 100)).await;
+        let certificate = secured.certificate.path().display().to_string();
+        // What the system trusts is not even read: where it cannot be, nothing is lost.
+        for system in [&*certificate, "/nowhere"] {
+            let (status, log) = secured.order(&backend, &[("SSL_CERT_FILE", system)]).await;
+            assert!(log.contains("UnknownIssuer"), "{status}: {log}");
+            assert!(!log.contains("nowhere"), "{log}");
+        }
+        let trusted = [("HOLDFAST_TRUST_SYSTEM", "true"), ("SSL_CERT_FILE", &*certificate)];
+        let (status, log) = secured.order(&backend, &trusted).await;
+        assert_eq!(status, 201, "{log}");
+        assert!(!log.contains("past_redis") && !log.contains("WARN"), "{log}");
+    }
 }

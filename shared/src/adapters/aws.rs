@@ -3,15 +3,21 @@
 
 use std::{
     error::Error,
-    io,
+    fmt, io,
+    ops::Deref,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig, retry::RetryConfig, timeout::TimeoutConfig};
+use aws_config::{
+    BehaviorVersion, ConfigLoader, SdkConfig,
+    environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider},
+    retry::RetryConfig,
+    timeout::TimeoutConfig,
+};
 use aws_sdk_dynamodb::{
     config::{
         ConfigBag, Intercept, RuntimeComponents,
@@ -52,8 +58,12 @@ pub enum Trust {
 
 /// The configuration from the environment: region, credentials, `AWS_ENDPOINT_URL`. One per process:
 /// the clients made of it share their connections.
+///
+/// Lambda always gives region and credentials there. The SDK's chain of other places to look makes clients for each
+/// of them first, which is a third of a function's start.
 pub async fn sdk_config(trust: Trust) -> SdkConfig {
-    trusting(trust).load().await
+    let loader = trusting(trust).region(EnvironmentVariableRegionProvider::new());
+    loader.credentials_provider(EnvironmentVariableCredentialsProvider::new()).load().await
 }
 
 /// How every client of AWS is set up, before region, credentials and endpoint are known.
@@ -67,8 +77,8 @@ fn trusting(trust: Trust) -> ConfigLoader {
         Trust::Amazon => TrustStore::empty().with_pem_certificate(AMAZON_ROOTS),
         Trust::System => TrustStore::empty().with_native_roots(true),
     };
-    // Fails for no trust store; then the system's it is.
-    let tls = TlsContext::builder().with_trust_store(roots).build().unwrap_or_default();
+    // A process that could not trust whom it should must not start: the default is the system's roots.
+    let Ok(tls) = TlsContext::builder().with_trust_store(roots).build() else { unreachable!("it holds no more") };
     let client =
         aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).tls_context(tls);
     let timeouts = TimeoutConfig::builder()
@@ -83,6 +93,52 @@ fn trusting(trust: Trust) -> ConfigLoader {
         .http_client(client.build_https())
         .timeout_config(timeouts.build())
         .retry_config(retries)
+}
+
+/// A client that is made when it is first used, or beforehand by [`LazyClient::prepare`]; a client that is there already
+/// becomes one, too. Making one is half of a function's start: each reads the SDK's list of partitions anew.
+/// Clones share it.
+pub struct LazyClient<C>(Arc<LazyLock<C, Box<dyn FnOnce() -> C + Send>>>);
+
+impl<C: Send + Sync + 'static> LazyClient<C> {
+    #[must_use]
+    pub fn new(make: impl FnOnce() -> C + Send + 'static) -> Self {
+        Self(Arc::new(LazyLock::new(Box::new(make))))
+    }
+
+    /// Makes it beside what the caller does next; whoever needs it before it is ready waits for it.
+    #[must_use]
+    pub fn prepare(self) -> Self {
+        let client = self.clone();
+        tokio::spawn(async move { _ = LazyLock::force(&client.0) });
+        self
+    }
+}
+
+impl<C: Send + Sync + 'static> From<C> for LazyClient<C> {
+    fn from(client: C) -> Self {
+        Self::new(|| client)
+    }
+}
+
+impl<C> Deref for LazyClient<C> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.0
+    }
+}
+
+impl<C> Clone for LazyClient<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C> fmt::Debug for LazyClient<C> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("LazyClient")
+    }
 }
 
 /// Watches every attempt of a call, those of the SDK's own retries included: only the last one shows

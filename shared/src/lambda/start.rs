@@ -4,7 +4,13 @@ use aws_config::SdkConfig;
 use futures_util::future::join_all;
 
 use crate::{
-    adapters::{aws, dynamodb::Database, redis::Gate, secrets_manager::SecretsManager, sqs::Queues},
+    adapters::{
+        aws::{self, LazyClient},
+        dynamodb::Database,
+        redis::Gate,
+        secrets_manager::SecretsManager,
+        sqs::Queues,
+    },
     config::{ConfigError, QueueConfig, Reader},
     lambda::{
         Wiring,
@@ -68,8 +74,11 @@ impl Start {
         let (degraded_rate, backlog_max) = (reader.degraded_rate(), reader.backlog_max());
         let metrics = reader.metrics();
         self.reader.finish()?;
-        let database = Database::new(aws_sdk_dynamodb::Client::new(&self.sdk), tables);
-        let queues = Queues::new(aws_sdk_sqs::Client::new(&self.sdk), queues);
+        let sdk = self.sdk.clone();
+        // Every function needs the database soon: its client is made while the first event is asked for. Few ever
+        // send a message.
+        let database = Database::new(LazyClient::new(move || aws_sdk_dynamodb::Client::new(&sdk)).prepare(), tables);
+        let queues = Queues::new(LazyClient::new(move || aws_sdk_sqs::Client::new(&self.sdk)), queues);
         let wiring = Wiring { degraded_rate, backlog_max, ..Wiring::new(Gate::new(redis), database, queues) };
         Ok((wiring, Telemetry::new(metrics)))
     }

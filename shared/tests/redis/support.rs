@@ -62,7 +62,7 @@ enum Raw {
 }
 
 pub fn config(urls: Vec<String>, cluster: bool, deadline_ms: u64) -> RedisConfig {
-    RedisConfig { urls, cluster, password: None, deadline_ms }
+    RedisConfig::new(urls, cluster, deadline_ms)
 }
 
 impl World {

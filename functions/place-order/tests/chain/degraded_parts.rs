@@ -36,7 +36,7 @@ async fn answering(shop: &Shop) -> Vec<u16> {
 async fn one_dead_node_of_a_cluster_does_not_stop_the_others_from_using_redis() {
     let mut cluster = RedisCluster::start().await.unwrap();
     cluster.serve_partly().await.unwrap();
-    let redis = RedisConfig { urls: cluster.urls(), cluster: true, password: None, deadline_ms: 1_000 };
+    let redis = RedisConfig::new(cluster.urls(), true, 1_000);
     let options = harness::Options { redis: Some(redis), ..harness::Options::default() };
     let shop = Shop::open_with(options, 240, &json!({"buckets": BUCKETS})).await;
     assert_eq!(shop.order("first", &shop.token("first"), 1).await.0, 201);

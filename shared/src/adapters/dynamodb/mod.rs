@@ -27,18 +27,19 @@ pub use codec::BadItem;
 pub use image::{Image, read_image, read_trace};
 pub use orders::TOMBSTONE_LIFE_MS;
 
+use super::aws::LazyClient;
 use crate::config::TableConfig;
 
 /// Both tables. Cheap to clone; clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Database {
-    client: Client,
+    client: LazyClient<Client>,
     tables: Arc<TableConfig>,
 }
 
 impl Database {
     #[must_use]
-    pub fn new(client: Client, tables: TableConfig) -> Self {
-        Self { client, tables: Arc::new(tables) }
+    pub fn new(client: impl Into<LazyClient<Client>>, tables: TableConfig) -> Self {
+        Self { client: client.into(), tables: Arc::new(tables) }
     }
 }

@@ -3,16 +3,17 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, Once, PoisonError,
+        Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use data_encoding::BASE64;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo,
-    PushKind, RedisError, RedisResult, Value, aio::MultiplexedConnection, cluster::ClusterClientBuilder,
-    cluster_async::ClusterConnection,
+    PushKind, RedisError, RedisResult, TlsCertificates, Value, aio::MultiplexedConnection,
+    cluster::ClusterClientBuilder, cluster_async::ClusterConnection,
 };
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
@@ -167,9 +168,11 @@ impl Link {
                 Connection::Single(self.connect_single(closed.clone()).await?)
             })
         };
-        let connection = tokio::time::timeout(CONNECT_DEADLINE, connecting).await.unwrap_or_else(|_| {
+        let connected = tokio::time::timeout(CONNECT_DEADLINE, connecting).await.unwrap_or_else(|_| {
             Err(RedisError::from(std::io::Error::new(std::io::ErrorKind::TimedOut, "connecting took too long")))
-        })?;
+        });
+        // As often as the breaker lets somebody try.
+        let connection = connected.inspect_err(|error| tracing::warn!(%error, "redis_unreachable"))?;
         Ok(Live { connection, closed, renewing: Arc::default() })
     }
 
@@ -186,20 +189,34 @@ impl Link {
             .set_response_timeout(Some(self.longest))
             .set_pipeline_buffer_size(QUEUE_CALLS)
             .set_push_sender(note_close);
-        Client::open(self.connection_info(url)?)?.get_multiplexed_async_connection_with_config(&config).await
+        let info = self.connection_info(url)?;
+        let client = match self.certificates() {
+            Some(certificates) => Client::build_with_tls(info, certificates)?,
+            None => Client::open(info)?,
+        };
+        client.get_multiplexed_async_connection_with_config(&config).await
     }
 
     async fn connect_cluster(&self) -> RedisResult<ClusterConnection> {
         let nodes: RedisResult<Vec<ConnectionInfo>> =
             self.config.urls.iter().map(|url| self.connection_info(url)).collect();
         // No retries of its own: only the caller knows whether an earlier attempt may have been applied.
-        let client = ClusterClientBuilder::new(nodes?)
+        let mut client = ClusterClientBuilder::new(nodes?)
             .retries(0)
             .connection_timeout(NODE_DEADLINE)
             .response_timeout(self.longest)
-            .use_protocol(ProtocolVersion::RESP3)
-            .build()?;
-        client.get_async_connection().await
+            .use_protocol(ProtocolVersion::RESP3);
+        if let Some(certificates) = self.certificates() {
+            client = client.certs(certificates);
+        }
+        client.build()?.get_async_connection().await
+    }
+
+    /// For TLS: whose certificates are good, where it is not those that come with the program.
+    fn certificates(&self) -> Option<TlsCertificates> {
+        let with_tls = self.config.urls.iter().any(|url| url.starts_with("rediss:"));
+        let wanted = with_tls && self.config.trusts_system;
+        wanted.then(|| TlsCertificates { client_tls: None, root_cert: Some(system_roots().to_vec()) })
     }
 
     fn connection_info(&self, url: &str) -> RedisResult<ConnectionInfo> {
@@ -211,6 +228,20 @@ impl Link {
         }
         Ok(info.set_redis_settings(settings))
     }
+}
+
+/// Whom the system trusts, as PEM; read once, because it takes longer than a call may. What cannot be read is left
+/// out: one bad file must not stop the others.
+fn system_roots() -> &'static [u8] {
+    static ROOTS: OnceLock<Vec<u8>> = OnceLock::new();
+    ROOTS.get_or_init(|| {
+        let mut known = rustls::RootCertStore::empty();
+        let mut certificates = rustls_native_certs::load_native_certs().certs;
+        certificates.retain(|certificate| known.add(certificate.clone()).is_ok());
+        let pem =
+            |der: &[u8]| format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", BASE64.encode(der));
+        certificates.iter().map(|certificate| pem(certificate)).collect::<String>().into_bytes()
+    })
 }
 
 /// TLS needs one process-wide choice of cryptography; whoever made it first is fine.

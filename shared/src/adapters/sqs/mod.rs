@@ -9,7 +9,7 @@ use aws_sdk_sqs::{
 };
 use serde::Serialize;
 
-use super::aws::Witness;
+use super::aws::{LazyClient, Witness};
 use crate::{
     config::QueueConfig,
     ports::{Backlog, Fault, Messages, OrderEvent, RefundEvent, RollBack},
@@ -24,14 +24,14 @@ pub const DELAY_MAX_S: u16 = 900;
 /// The queues. Cheap to clone; clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Queues {
-    client: Client,
+    client: LazyClient<Client>,
     urls: Arc<QueueConfig>,
 }
 
 impl Queues {
     #[must_use]
-    pub fn new(client: Client, urls: QueueConfig) -> Self {
-        Self { client, urls: Arc::new(urls) }
+    pub fn new(client: impl Into<LazyClient<Client>>, urls: QueueConfig) -> Self {
+        Self { client: client.into(), urls: Arc::new(urls) }
     }
 }
 

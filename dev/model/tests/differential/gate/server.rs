@@ -96,7 +96,7 @@ pub struct Server {
 }
 
 fn config(urls: Vec<String>, cluster: bool) -> RedisConfig {
-    RedisConfig { urls, cluster, password: None, deadline_ms: DEADLINE_MS }
+    RedisConfig::new(urls, cluster, DEADLINE_MS)
 }
 
 impl Server {
