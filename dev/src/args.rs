@@ -72,7 +72,7 @@ pub struct BenchStart {
     #[arg(long)]
     pub folder: PathBuf,
     /// How often each is started.
-    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rounds: u32,
     /// Only these functions; all of them if there are none.
     pub functions: Vec<String>,
