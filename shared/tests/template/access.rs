@@ -258,6 +258,10 @@ fn every_call_needs_a_token_but_two_and_operators_need_a_scope_as_well() {
     }
     open.sort();
     assert_eq!(open, ["GET /v1/activities/{activity}", "POST /v1/payments/webhook"]);
-    assert_eq!(properties("Api")["Auth"]["DefaultAuthorizer"], "Jwt");
+    let auth = properties("Api")["Auth"].clone();
+    assert_eq!(auth["DefaultAuthorizer"], "Jwt");
+    let trusted = json!({ "issuer": { "Ref": "JwtIssuer" }, "audience": { "Ref": "JwtAudience" } });
+    assert_eq!(auth["Authorizers"]["Jwt"]["JwtConfiguration"], trusted);
+    assert_eq!(auth["Authorizers"]["Jwt"]["IdentitySource"], "$request.header.Authorization");
     assert!(seen > 15, "{seen}");
 }

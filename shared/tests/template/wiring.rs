@@ -76,6 +76,22 @@ fn what_cannot_be_made_again_is_kept_and_can_be_brought_back() {
     );
 }
 
+/// Whole records with the names of buyers lie in it.
+#[test]
+fn nobody_outside_reads_what_the_relay_gave_up() {
+    let bucket = properties("RelayFailures");
+    let closed = ["BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"];
+    for way in closed {
+        assert_eq!(bucket["PublicAccessBlockConfiguration"][way], true, "{way}");
+    }
+    let policy = &properties("RelayFailuresPolicy")["PolicyDocument"]["Statement"][0];
+    assert_eq!(
+        (&policy["Effect"], &policy["Principal"], &policy["Action"]),
+        (&json!("Deny"), &json!("*"), &json!("s3:*"))
+    );
+    assert_eq!(policy["Condition"], json!({ "Bool": { "aws:SecureTransport": "false" } }));
+}
+
 #[test]
 fn redis_refuses_rather_than_forgets_and_only_functions_reach_it() {
     assert_eq!(properties("RedisParameters")["Properties"]["maxmemory-policy"], "noeviction");
