@@ -31,3 +31,4 @@ pub use runtime_api::{RuntimeApi, trace_id};
 pub use secrets_manager::SecretsManager;
 pub use sqs::Sqs;
 pub use tls::Certificate;
+pub use wait::until;

@@ -12,7 +12,7 @@ const PROBE_PAUSE: Duration = Duration::from_millis(2);
 ///
 /// # Errors
 /// The probe's own error, or [`io::ErrorKind::TimedOut`] naming `what` after `limit`.
-pub(crate) async fn until<T, F>(what: &str, limit: Duration, mut probe: F) -> io::Result<T>
+pub async fn until<T, F>(what: &str, limit: Duration, mut probe: F) -> io::Result<T>
 where
     F: AsyncFnMut() -> io::Result<Option<T>>,
 {

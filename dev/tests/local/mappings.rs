@@ -20,13 +20,8 @@ async fn backend() -> Backend {
 }
 
 async fn until(what: &str, mut met: impl AsyncFnMut() -> bool) {
-    for _ in 0..600 {
-        if met().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("never: {what}");
+    let met = async || Ok(met().await.then_some(()));
+    servers::until(what, Duration::from_secs(30), met).await.unwrap();
 }
 
 /// Fails a message whose body is `bad`, and panics at `worse`.

@@ -11,7 +11,7 @@ use holdfast::{
     telemetry::{self, Label, Meter, Metric, Value as Measured},
 };
 use serde_json::{Value, json};
-use servers::{Fault, FaultKind};
+use servers::{Fault, FaultKind, until};
 use tokio::time::Instant;
 
 use crate::shop::{NOTHING, SKU, Shop, UNBOUNDED, code, order_with};
@@ -25,9 +25,12 @@ fn same_order(first: &Value, again: &(u16, Value)) {
     assert_eq!((again.0, &again.1["order_no"]), (200, &first["order_no"]), "{again:?}");
 }
 
-/// Until the handler's own breaker lets orders through Redis again: an order that Redis counts.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Until the handler's own breaker lets orders through Redis again: an order that Redis counts. Not asked as often as
+/// [`until`] does, because each time sells a unit, at a bounded rate.
 async fn until_redis_is_used(shop: &Shop) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + LIMIT;
     for n in 0.. {
         let before = shop.free().await.unwrap();
         let buyer = format!("later-{n}");
@@ -59,11 +62,8 @@ async fn redis_killed_under_load_sells_every_unit_once() {
     let mut redis = shop.backend.redis.take().unwrap();
     let control = shop.backend.dynamodb.control().clone();
     let kill = async {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while control.count("TransactWriteItems") < 5 {
-            assert!(Instant::now() < deadline, "orders are not under way");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let under_way = async || Ok((control.count("TransactWriteItems") >= 5).then_some(()));
+        until("orders are under way", LIMIT, under_way).await.unwrap();
         redis.stop_hard();
     };
     let (mut answers, ()) =
@@ -289,9 +289,7 @@ async fn after_the_end_a_refusal_past_redis_stays_one() {
     assert_eq!(shop.order("alice", &token, 1).await.0, 503);
     shop.backend.dynamodb.control().clear();
     shop.backend.redis.as_ref().unwrap().pause().unwrap();
-    while SystemClock.now() < ends_at {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until("the sale is over", LIMIT, async || Ok((SystemClock.now() >= ends_at).then_some(()))).await.unwrap();
     let (status, body) = shop.order("alice", &token, 1).await;
     assert_eq!((status, code(&body)), (410, "ended"));
     shop.backend.redis.as_ref().unwrap().resume().unwrap();
